@@ -1,4 +1,5 @@
-/* choice - which algorithms the library takes to be the fastest, and how long it needs to find that out: `build/bench/choice [OPTIONS]`
+/* choice - which algorithms the library takes to be the fastest, and how long it needs to find that
+ * out: `build/bench/choice [OPTIONS]`
  *
  *     --ranks N          (8)               --hosts H     with the same number of ranks each (1)
  *     --racks R          of hosts (1)      --cores C     of each host (one for each of its ranks)
@@ -12,8 +13,9 @@
  *     --exact            simulates all ranks and all pieces, beside what is chosen by (as long as that takes)
  *     COLLECTIVE BYTES...
  *
- * One line a size and algorithm, as CSV: collective, bytes of a rank's larger buffer, algorithm, only_hosts, microseconds; with --exact the
- * exact ones behind. On stderr, how long the choice of each size took, and how much was looked at for it: steps of plans, and events of simulations.
+ * One line a size and algorithm, as CSV: collective, bytes of a rank's larger buffer, algorithm,
+ * only_hosts, microseconds; with --exact the exact ones behind. On stderr, how long the choice of
+ * each size took, and how much was looked at for it: steps of plans, and events of simulations.
  */
 #include <getopt.h>
 #include <stdbool.h>
@@ -141,7 +143,8 @@ static double cpu_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
-/* What is chosen, and how long that took; afterwards, unless only the first is wanted, the whole ranking, which has the same on top. */
+/* What is chosen, and how long that took; afterwards, unless only the first is wanted, the whole
+ * ranking, which has the same on top. */
 static bool choose_one(const struct tune_site *site, const struct tune_question *question,
                        size_t bytes)
 {

@@ -1,15 +1,17 @@
-/* choices.c - which algorithm a job takes for an allreduce, what it predicts, and what all others take in its place, for
- * bench/uncalibrated: rank program, `choices ROUNDS COUNTED_MS NAMES BYTES...`.
+/* choices.c - which algorithm a job takes for an allreduce, what it predicts, and what all others
+ * take in its place, for bench/uncalibrated: rank program, `choices ROUNDS COUNTED_MS NAMES
+ * BYTES...`.
  *
  * Rank 0 prints a line for each size and algorithm:
  *
  *     BYTES,ALGORITHM,CHOSEN,PREDICTED_US,US/US/...    the slowest rank's time of a call in each round
  *
- * ALGORITHM "-" is a call that names none, as users make it; CHOSEN is 1 beside the one that it takes. A round takes all of a size once,
- * in an order that changes from round to round: calls back to back for COUNTED_MS, or a single one that takes longer. An algorithm that
- * takes more than 1.5 times as long as the fastest in the first round is left out of the others, unless it is chosen or among NAMES (joined
- * by commas; "-": none). One that is predicted to take twice as long as the fastest, and more than 100 ms, is never tried. With ROUNDS of 0,
- * nothing is measured.
+ * ALGORITHM "-" is a call that names none, as users make it; CHOSEN is 1 beside the one that it
+ * takes. A round takes all of a size once, in an order that changes from round to round: calls back
+ * to back for COUNTED_MS, or a single one that takes longer. An algorithm that takes more than 1.5
+ * times as long as the fastest in the first round is left out of the others, unless it is chosen or
+ * among NAMES (joined by commas; "-": none). One that is predicted to take twice as long as the
+ * fastest, and more than 100 ms, is never tried. With ROUNDS of 0, nothing is measured.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -50,7 +52,8 @@ static bool is_among(const char *name, const char *names)
     return false;
 }
 
-/* What tutti_comm_explain says; plans that heed hosts alone have a name twice and cannot be asked for. */
+/* What tutti_comm_explain says; plans that heed hosts alone have a name twice and cannot be asked
+ * for. */
 static void find_entries(struct cell *cell)
 {
     static char text[TEXT_BYTES];
@@ -81,7 +84,8 @@ static void make_call(const struct cell *cell, const struct entry *entry)
           entry->name);
 }
 
-/* The same on all ranks: of calls back to back. The first ones use up what a link that has rested passes at once. */
+/* The same on all ranks: of calls back to back. The first ones use up what a link that has rested
+ * passes at once. */
 static double time_entry(const struct cell *cell, const struct entry *entry, double counted_us)
 {
     double began = now_us();

@@ -1,12 +1,15 @@
-/* devices.c - allreduce in memory of one device beside what the device can do: `build/bench/devices -t THREADS`, whose ranks are threads
- * of this process; or a rank program, `tutti-run -n N build/bench/devices`, whose ranks are processes.
+/* devices.c - allreduce in memory of one device beside what the device can do: `build/bench/devices
+ * -t THREADS`, whose ranks are threads of this process; or a rank program, `tutti-run -n N
+ * build/bench/devices`, whose ranks are processes.
  *
  *     [-b BYTES] [-n ROUNDS] [-d DEVICE] [-c] [-k]     -c: rank 0 has its buffers in the host's memory; -k: no two buffers begin at addresses
  *                                                      that differ by a power of two
  *
- * The floor: every rank's input is read once and its output written once, which is ranks * BYTES copied, at the rate at which the device copies memory
- * measured in the same run with the same bytes, or 1 GiB where these are fewer: what fits into the device's cache is copied faster. Then, of 8 bytes,
- * the time of a call, and of one in a stream until it has been waited for. Medians of the rounds, of the slowest rank.
+ * The floor: every rank's input is read once and its output written once, which is ranks * BYTES
+ * copied, at the rate at which the device copies memory measured in the same run with the same
+ * bytes, or 1 GiB where these are fewer: what fits into the device's cache is copied faster. Then,
+ * of 8 bytes, the time of a call, and of one in a stream until it has been waited for. Medians of
+ * the rounds, of the slowest rank.
  */
 #include <getopt.h>
 #include <pthread.h>

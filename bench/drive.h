@@ -21,8 +21,8 @@
  *   5. To write bytes where the receiver wants them is a copy, too: a load and a store for each
  *      byte.
  *   6. Every wait has a deadline: a rank whose peer does not answer ends with a message.
- *   7. A sender looks at what its receiver has offered before it sends: a card writes there only if it
- *      knows of the place.
+ *   7. A sender looks at what its receiver has offered before it sends: a card writes there only if
+ *      it knows of the place.
  */
 #ifndef TUTTI_BENCH_DRIVE_H
 #define TUTTI_BENCH_DRIVE_H
@@ -76,7 +76,7 @@ static bool both(bool mine)
     return largest_of_ranks(mine ? 0 : 1) == 0;
 }
 
-/* ------------------------------------------------------------------------------------------- the watch */
+/* ------------------------------------------------------------------------------------ the watch */
 
 /* The time that this rank worked in a burst. */
 static uint64_t busy_ns, begun_ns, clock_ns;
@@ -133,7 +133,7 @@ static void wait_for(const struct patience *patience)
     if (clock_now_ns() > patience->until_ns) fail(patience->what);
 }
 
-/* ------------------------------------------------------------------------------------------ the messages */
+/* --------------------------------------------------------------------------------- the messages */
 
 /* Messages of one size by one way. */
 struct burst {
@@ -318,7 +318,7 @@ static void take_burst(const struct burst *burst)
     move_all();
 }
 
-/* ---------------------------------------------------------------------------------------- one repeat */
+/* ----------------------------------------------------------------------------------- one repeat */
 
 /* Other bytes in each repeat, never those of a NaN. */
 static int pattern_of(int repeat)
@@ -399,7 +399,7 @@ static double run_repeat(const struct burst *burst, int repeat)
     return (double)busy_ns / burst->count;
 }
 
-/* ---------------------------------------------------------------------------------------------- around it */
+/* ------------------------------------------------------------------------------------ around it */
 
 static void open_links(void)
 {

@@ -1,10 +1,12 @@
-/* forms.c - what the forms of a call cost beside the plain one, in one run: rank program, see bench/forms.
+/* forms.c - what the forms of a call cost beside the plain one, in one run: rank program, see
+ * bench/forms.
  *
  *   8 bytes      blocking, started and waited for, prepared: allreduce float32, back to back; best of the repeats
  *   a list       1,000 tensors of mixed sizes, 25 MB in all, against one buffer of as many elements
  *   urgent       an 8-byte allreduce of high priority while a started one of 64 MiB is under way
  *
- * Repeats of what is compared take turns, so that a slow moment of the machine hits all alike. Rank 0 prints.
+ * Repeats of what is compared take turns, so that a slow moment of the machine hits all alike. Rank
+ * 0 prints.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -33,7 +35,7 @@ static void *memory_of(size_t bytes)
     return memory;
 }
 
-/* ------------------------------------------------------------------------------------------ 8 bytes */
+/* -------------------------------------------------------------------------------------- 8 bytes */
 
 static void call_blocking(float *send, float *recv, struct tutti_prepared *prepared)
 {
@@ -82,7 +84,7 @@ static void measure_small(void)
                best[form] / best[0]);
 }
 
-/* ------------------------------------------------------------------------------------------- a list */
+/* --------------------------------------------------------------------------------------- a list */
 
 /* Mixed sizes: mostly small (biases, norms), some large (matrices), as in a network. */
 static void cut(struct tutti_tensor *tensors, char *memory)
@@ -140,7 +142,7 @@ static void measure_list(void)
     free(whole);
 }
 
-/* ------------------------------------------------------------------------------------------- urgent */
+/* --------------------------------------------------------------------------------------- urgent */
 
 static void measure_urgent(void)
 {
@@ -160,7 +162,8 @@ static void measure_urgent(void)
             const double begin = now_us();
             check(tutti_allreduce_with(x, x, 2, TUTTI_FLOAT32, TUTTI_SUM, &urgent, comm), "urgent");
             const double time = now_us() - begin;
-            /* Only while the large one is under way; the first call also waits for the other rank to come. */
+            /* Only while the large one is under way; the first call also waits for the other rank
+             * to come. */
             const enum tutti_status status = tutti_test(&request);
             if (status == TUTTI_OK) break;
             if (status != TUTTI_IN_PROGRESS) check(status, "test");

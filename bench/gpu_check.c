@@ -2,15 +2,18 @@
  *
  *     gpu_check [DRIVER] [bits|rates|worker]...
  *
- * DRIVER is a file with CUDA's driver, libcuda.so.1 by default; without the names of parts all run, in less than a minute.
+ * DRIVER is a file with CUDA's driver, libcuda.so.1 by default; without the names of parts all run,
+ * in less than a minute.
  *
  *     bits      each dtype and operation, on the device and on this CPU: all pairs and triples of 8 bits, 65536 x 256 pairs of 16 bits,
- *               special and random values of others, averages, scaled sums, all shapes. Everything but NaN's payload has to be the same.
+ *               special and random values of others, averages, scaled sums, all shapes. Everything
+ *               but NaN's payload has to be the same.
  *     rates     GB/s, each byte that is read or written counted once: copies and sums with 1 to all multiprocessors, and what the driver's
  *               own copy does; loads of other sorts than ours, by another text of the same kernel
  *     worker    how long an order takes, from the store of the CPU to the load of the answer
  *
- * Exit status 0: all the same; 1: not; 2: a mistake of the driver's or ours; 77: there is no driver, or no device.
+ * Exit status 0: all the same; 1: not; 2: a mistake of the driver's or ours; 77: there is no
+ * driver, or no device.
  */
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -39,7 +42,7 @@ enum {
 };
 #define REDUCE "tutti_reduce_once"
 
-/* ---------------------------------------------------------------------------------------- the driver */
+/* ----------------------------------------------------------------------------------- the driver */
 
 /* A kernel for reductions without a worker: bench/gpu_check.cu. */
 extern const char gpu_check_ptx[];
@@ -212,7 +215,7 @@ static struct function *function_find(struct module *module, const char *name)
     return function;
 }
 
-/* ------------------------------------------------------------------------------------- one reduction */
+/* -------------------------------------------------------------------------------- one reduction */
 
 struct order {
     struct gpu_reduce reduce;
@@ -250,7 +253,7 @@ static struct order order_of(enum tutti_dtype dtype, enum op op, uint64_t count,
     return order;
 }
 
-/* ---------------------------------------------------------------------------------------------- bits */
+/* ----------------------------------------------------------------------------------------- bits */
 
 static const char *const dtype_names[DTYPE_COUNT] = {
 #define X(enumerator, name, bytes, kind) [enumerator] = #name,
@@ -513,7 +516,7 @@ static void bits(void)
            (unsigned long long)elements, (unsigned long long)differing);
 }
 
-/* --------------------------------------------------------------------------------------------- rates */
+/* ---------------------------------------------------------------------------------------- rates */
 
 static uint64_t places[SOURCES_MAX + 1];
 static struct order rate_order;
@@ -656,7 +659,7 @@ static void rates(void)
     for (unsigned i = 0; i < 4; i++) rates_of_loads(loads[i]);
 }
 
-/* -------------------------------------------------------------------------------------------- worker */
+/* --------------------------------------------------------------------------------------- worker */
 
 static struct worker_control *control;
 

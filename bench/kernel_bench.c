@@ -2,13 +2,13 @@
  *
  *     kernel_bench [LEVEL|DTYPE|OP|paged|straight]...
  *
- * LEVEL is scalar, avx2, avx512 or neon; where none is named, all that this processor has. Naming dtypes or operations
- * leaves the others out: kernel_bench avx512 float16 sum max.
+ * LEVEL is scalar, avx2, avx512 or neon; where none is named, all that this processor has. Naming
+ * dtypes or operations leaves the others out: kernel_bench avx512 float16 sum max.
  *
- * GB/s counts every byte read and written once (memcpy of n bytes: 2n; a sum of two sources: 3n). The ratio is
- * to memcpy of buffers of the same size, measured in turns with the kernel, so that a busy machine disturbs both
- * alike. Each figure is the best of many turns. A non-temporal store spares the read that an ordinary store to
- * memory needs first, so ratios above 1 are no error.
+ * GB/s counts every byte read and written once (memcpy of n bytes: 2n; a sum of two sources: 3n).
+ * The ratio is to memcpy of buffers of the same size, measured in turns with the kernel, so that a
+ * busy machine disturbs both alike. Each figure is the best of many turns. A non-temporal store
+ * spares the read that an ordinary store to memory needs first, so ratios above 1 are no error.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -203,7 +203,8 @@ static bool choose(struct choice *choice, int count, char **names)
     return true;
 }
 
-/* Sums of float32 in all ways, also from as many places to as many, as in an allreduce; everything else of two sources. */
+/* Sums of float32 in all ways, also from as many places to as many, as in an allreduce; everything
+ * else of two sources. */
 static void print_level(enum kernel_level level, const struct choice *choice)
 {
     if (choice->dtypes[TUTTI_FLOAT32] && choice->ops[OP_SUM]) {

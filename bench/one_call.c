@@ -1,9 +1,10 @@
 /* one_call.c - small blocking calls, one after the other, for bench/instructions: rank program,
  * `one_call OPERATION BYTES CALLS LATE_RANK`.
  *
- * All calls but those of the warm-up go through one_call_counted, which is how a tool that counts instructions finds them. The late
- * rank naps before each of them, so that the others' messages are there when it begins; the nap is shorter than the time for which
- * ranks stay awake. Bytes are those of a block. Prints nothing.
+ * All calls but those of the warm-up go through one_call_counted, which is how a tool that counts
+ * instructions finds them. The late rank naps before each of them, so that the others' messages are
+ * there when it begins; the nap is shorter than the time for which ranks stay awake. Bytes are
+ * those of a block. Prints nothing.
  */
 #include <string.h>
 #include <unistd.h>

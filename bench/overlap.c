@@ -1,5 +1,5 @@
-/* overlap.c - how much of an operation hides behind computing: rank program, `tutti-run ... build/bench/overlap [-o OPERATION]
- * [-b BYTES] [-e BYTES] [-n REPEATS]`.
+/* overlap.c - how much of an operation hides behind computing: rank program, `tutti-run ...
+ * build/bench/overlap [-o OPERATION] [-b BYTES] [-e BYTES] [-n REPEATS]`.
  *
  *   total      ─start─wait─
  *   computing  ─[█████████]─                     1.25 times as long as the operation took in a first round
@@ -7,11 +7,12 @@
  *
  *   overlap = 1 - exposed / total,  exposed = both - computing
  *
- * 1: computing takes as long as if there were no operation. 0: nothing is gained over a blocking call; below: it is worse
- * than one. Times are those of the slowest rank; the three take turns, and medians of the repeats count. Computing stays in
- * registers. Bytes are those of this rank's buffer.
- * `sockets` is the limit for two hosts: bare sockets move as many bytes as an allreduce and reduce nothing. Networks cost their hosts
- * time, emulated ones more: what that takes from computing, no library can hide.
+ * 1: computing takes as long as if there were no operation. 0: nothing is gained over a blocking
+ * call; below: it is worse than one. Times are those of the slowest rank; the three take turns, and
+ * medians of the repeats count. Computing stays in registers. Bytes are those of this rank's
+ * buffer. `sockets` is the limit for two hosts: bare sockets move as many bytes as an allreduce and
+ * reduce nothing. Networks cost their hosts time, emulated ones more: what that takes from
+ * computing, no library can hide.
  */
 #include <getopt.h>
 #include <stdbool.h>
@@ -117,7 +118,7 @@ static void measure(enum operation operation, size_t bytes, int repeats, double 
     free(b.recv);
 }
 
-/* ------------------------------------------------------------------------------------------ options */
+/* -------------------------------------------------------------------------------------- options */
 
 static const char usage[] =
     "usage: tutti-run ... overlap [-o OPERATION] [-b BYTES] [-e BYTES] [-n REPEATS]\n"

@@ -1,16 +1,18 @@
-/* paths.c - what each way of the path tables (docs/explanation/paths.md) costs its sender and its receiver: rank program,
- * `tutti-run --pin -n 2 build/bench/paths [OPTIONS]`; TUTTI_TRANSPORT=tcp measures connections, and
- * TUTTI_FABRIC=PROVIDER besides measures network cards.
+/* paths.c - what each way of the path tables (docs/explanation/paths.md) costs its sender and its
+ * receiver: rank program, `tutti-run --pin -n 2 build/bench/paths [OPTIONS]`; TUTTI_TRANSPORT=tcp
+ * measures connections, and TUTTI_FABRIC=PROVIDER besides measures network cards.
  *
- * For each row of the peer's table the program sends bursts of messages of several sizes (drive.h says how, and what is timed). A size costs what
- * its middle repeat took, of each time that it is measured, in the mean, and the path costs the line through all its sizes (fit.h). The least one is rare luck where a
- * hypervisor moves processors: calls take longer than it says.
+ * For each row of the peer's table the program sends bursts of messages of several sizes (drive.h
+ * says how, and what is timed). A size costs what its middle repeat took, of each time that it is
+ * measured, in the mean, and the path costs the line through all its sizes (fit.h). The least one
+ * is rare luck where a hypervisor moves processors: calls take longer than it says.
  *
- *   1. A message is what a link carries at once. Where bytes need a place that is a piece; what lies elsewhere goes whole.
+ *   1. A message is what a link carries at once. Where bytes need a place that is a piece; what
+ *      lies elsewhere goes whole.
  *   2. Source and destination stay in a second-level cache: costs are those of warm caches.
  *   3. A row that these ranks cannot measure prints why, so there is a line for every row.
- *   4. All sizes of all rows are measured several times, one after the other: where a hypervisor moves processors, some of them are seen in a better
- *      time than others for seconds.
+ *   4. All sizes of all rows are measured several times, one after the other: where a hypervisor
+ *      moves processors, some of them are seen in a better time than others for seconds.
  */
 #include <getopt.h>
 #include <sched.h>
@@ -43,7 +45,7 @@ static struct {
     bool each, rows, json;
 } options = {.repeats = REPEATS_DEFAULT, .passes = PASSES_DEFAULT};
 
-/* --------------------------------------------------------------------------------------------- one size */
+/* ------------------------------------------------------------------------------------- one size */
 
 /* The clock cannot tell less, and a relative error needs something to be relative to. */
 static double at_least_a_nanosecond(double ns)
@@ -80,7 +82,7 @@ static double spread_of(const struct cost *cost)
         at_least_a_nanosecond(middle_ns(cost)) / at_least_a_nanosecond(cost->least_ns) - 1);
 }
 
-/* ---------------------------------------------------------------------------------------------- one way */
+/* -------------------------------------------------------------------------------------- one way */
 
 static bool goes_through_place(enum path_kind path)
 {

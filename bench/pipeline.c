@@ -1,9 +1,12 @@
-/* pipeline.c - how long a step of a pipeline takes beside the simulation, in which messages take no time: rank program,
- * `tutti-run ... build/bench/pipeline [-b BYTES] [-m MICRO_BATCHES] [-f MILLISECONDS] [-n STEPS]`.
+/* pipeline.c - how long a step of a pipeline takes beside the simulation, in which messages take no
+ * time: rank program, `tutti-run ... build/bench/pipeline [-b BYTES] [-m MICRO_BATCHES] [-f
+ * MILLISECONDS] [-n STEPS]`.
  *
- * Passes only sleep, a backward one twice as long as a forward one, as where another device computes; so any number of ranks fits on few
- * CPUs. A step takes longer than simulated by its messages, as far as nothing hides them, and by waking up. Passes through chunks of the
- * interleaved schedule take half the time, so all schedules have the same work. Medians of the steps count.
+ * Passes only sleep, a backward one twice as long as a forward one, as where another device
+ * computes; so any number of ranks fits on few CPUs. A step takes longer than simulated by its
+ * messages, as far as nothing hides them, and by waking up. Passes through chunks of the
+ * interleaved schedule take half the time, so all schedules have the same work. Medians of the
+ * steps count.
  */
 #include <getopt.h>
 

@@ -1,20 +1,22 @@
-/* quiet.c - what a started operation that cannot finish costs the ranks that compute meanwhile: rank program,
- * see bench/README.md.
+/* quiet.c - what a started operation that cannot finish costs the ranks that compute meanwhile:
+ * rank program, see bench/README.md.
  *
  *   alone       every rank computes a fixed amount, and nothing is started
  *   in wait     all but one rank start an allreduce and then compute; that one computes first and starts after it.
- *               So the operation cannot finish while anybody computes, and whatever looks after it only looks.
+ *               So the operation cannot finish while anybody computes, and whatever looks after it
+ *               only looks.
  *
  *               ├──────── time ────────┤
  *   rank 0  ─start─[████ computes █████]─wait─
  *   rank 1  ─start─[████ computes █████]─wait─
  *   rank 2  ───────[████ computes █████]─start─wait─      late: another one in each repeat
  *
- * Time is from the first rank's beginning to the last one's end of computing, so it also counts what one rank takes
- * away from another that shares its core. Computing stays in registers: what a started operation does to caches and
- * memory is not what is asked here. Both take turns; rank 0 prints the loss of the best repeat and of the median, and
- * besides ("threads") the processor time that other threads of a rank took meanwhile, which tells Tutti's part from
- * what a busy machine does to the times.
+ * Time is from the first rank's beginning to the last one's end of computing, so it also counts
+ * what one rank takes away from another that shares its core. Computing stays in registers: what a
+ * started operation does to caches and memory is not what is asked here. Both take turns; rank 0
+ * prints the loss of the best repeat and of the median, and besides ("threads") the processor time
+ * that other threads of a rank took meanwhile, which tells Tutti's part from what a busy machine
+ * does to the times.
  */
 #include <sched.h>
 #include <stdbool.h>
@@ -53,12 +55,14 @@ static struct tutti_request *start(const struct exchange *exchange)
     return request;
 }
 
-/* One rank's computing: on the clock that ranks of one host share, and what its other threads took meanwhile. */
+/* One rank's computing: on the clock that ranks of one host share, and what its other threads took
+ * meanwhile. */
 struct turn {
     double begin_us, end_us, threads_us;
 };
 
-/* Over all ranks: from the first one's beginning to the last one's end, and the most that threads took. */
+/* Over all ranks: from the first one's beginning to the last one's end, and the most that threads
+ * took. */
 struct cost {
     double span_us, threads_us;
 };
@@ -71,7 +75,8 @@ static struct cost cost_of_all(const struct turn *turn)
     return (struct cost){most[1] + most[0], most[2]};
 }
 
-/* Who is done sleeps until all are: waiting in a call would take turns on a shared core with who still computes. */
+/* Who is done sleeps until all are: waiting in a call would take turns on a shared core with who
+ * still computes. */
 static struct turn compute_and_sleep(uint64_t steps)
 {
     const double threads_us = other_threads_us();

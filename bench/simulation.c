@@ -1,7 +1,9 @@
-/* simulation - how fast the cost model simulates plans: `build/bench/simulation [RANKS]`, 64 of them unless said.
+/* simulation - how fast the cost model simulates plans: `build/bench/simulation [RANKS]`, 64 of
+ * them unless said.
  *
- * For each algorithm: steps and events a second, on one host a rank, with ports that are shared, and what making and wiring the plan takes
- * beside that. The last lines are the slowest by events, and by steps of one message. Without table of paths, and with those of TCP.
+ * For each algorithm: steps and events a second, on one host a rank, with ports that are shared,
+ * and what making and wiring the plan takes beside that. The last lines are the slowest by events,
+ * and by steps of one message. Without table of paths, and with those of TCP.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,14 +2,16 @@
  *
  *     socket_bench
  *
- * One thread sends itself messages over a TCP connection on loopback: a message is one send and what receives it, so the
- * time is that of a processor and has no waiting in it. The ways, in turns, best of many:
+ * One thread sends itself messages over a TCP connection on loopback: a message is one send and
+ * what receives it, so the time is that of a processor and has no waiting in it. The ways, in
+ * turns, best of many:
  *
  *     calls       sendmsg, epoll_wait, recv: what transport/tcp does
  *     guess       sendmsg, recv: without asking first, as it does for short messages
  *     io_uring    one io_uring_enter for a send and a receive of the message before; nothing is asked
  *     zerocopy    sendmsg with MSG_ZEROCOPY, and its completion from the error queue. (On loopback the kernel copies after
- *                 all when the message is received; so this shows the cost of keeping account alone.)
+ *                 all when the message is received; so this shows the cost of keeping account
+ *                 alone.)
  *
  * Ratios are to `calls`. A way that the kernel does not offer is left out.
  */
@@ -42,7 +44,7 @@ static void check(bool is_well, const char *what)
     exit(1);
 }
 
-/* ------------------------------------------------------------------------------------- a connection */
+/* --------------------------------------------------------------------------------- a connection */
 
 static int out = -1, in = -1, poller = -1;
 static char *source, *target;
@@ -91,7 +93,7 @@ static void receive_all(size_t bytes, bool asks)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- the ways */
+/* ------------------------------------------------------------------------------------- the ways */
 
 static void by_calls(size_t bytes)
 {
@@ -179,7 +181,7 @@ static void by_uring(size_t bytes)
     atomic_store_explicit(uring.complete_head, head, memory_order_release);
 }
 
-/* --------------------------------------------------------------------------------------------- timing */
+/* --------------------------------------------------------------------------------------- timing */
 
 struct way {
     const char *name;

@@ -1,15 +1,18 @@
-/* step.c - a training step with gradient buckets beside the same step with a blocking call: rank program,
- * `tutti-run ... build/bench/step [-b BYTES] [-e BYTES] [-l LAYERS] [-c SHARE] [-n REPEATS] [-f]`.
+/* step.c - a training step with gradient buckets beside the same step with a blocking call: rank
+ * program, `tutti-run ... build/bench/step [-b BYTES] [-e BYTES] [-l LAYERS] [-c SHARE] [-n
+ * REPEATS] [-f]`.
  *
  *   computing   forward ─ layer n ─ ... ─ layer 1
  *   blocking    forward ─ layer n ─ ... ─ layer 1 ─[ one allreduce of all gradients ]
  *   buckets     forward ─ layer n ─ ... ─ layer 1 ─[ what is not done yet ]
  *                            └ allreduce ┴ allreduce ┴ ...
  *
- * A layer's backward pass computes in registers and writes its gradient; the forward pass takes half as long as the backward pass. All
- * computing together takes SHARE times as long as the blocking allreduce did in a first round. Times are those of the slowest
- * rank; the three take turns, and medians of the repeats count. Before each comes a step that only computes: a step leaves in caches
- * what the next one finds, and after an allreduce that is the other ranks'. Bytes are those of all gradients, float32, on each rank.
+ * A layer's backward pass computes in registers and writes its gradient; the forward pass takes
+ * half as long as the backward pass. All computing together takes SHARE times as long as the
+ * blocking allreduce did in a first round. Times are those of the slowest rank; the three take
+ * turns, and medians of the repeats count. Before each comes a step that only computes: a step
+ * leaves in caches what the next one finds, and after an allreduce that is the other ranks'. Bytes
+ * are those of all gradients, float32, on each rank.
  */
 #include <getopt.h>
 #include <stdint.h>
@@ -22,7 +25,7 @@
 
 enum { REPEATS_MAX = 1000, REPEATS_DEFAULT = 21, LAYERS_MAX = 1000, LAYERS_DEFAULT = 16 };
 
-/* ------------------------------------------------------------------------------------------ a model */
+/* -------------------------------------------------------------------------------------- a model */
 
 struct model {
     size_t layer_count;
@@ -67,7 +70,7 @@ static void reduce_all(const struct model *model)
     check(tutti_allreduce_list(&list, &list, TUTTI_FLOAT32, TUTTI_AVG, comm), "allreduce");
 }
 
-/* ------------------------------------------------------------------------------------------ a step */
+/* --------------------------------------------------------------------------------------- a step */
 
 enum variant { COMPUTING, BLOCKING, BUCKETS, VARIANTS };
 
@@ -122,7 +125,7 @@ static void measure(size_t bytes, size_t layer_count, double share, int repeats,
     model_free(&model);
 }
 
-/* ------------------------------------------------------------------------------------------ options */
+/* -------------------------------------------------------------------------------------- options */
 
 static const char usage[] =
     "usage: tutti-run ... step [-b BYTES] [-e BYTES] [-l LAYERS] [-c SHARE] [-n REPEATS] [-f]\n"

@@ -1,4 +1,5 @@
-/* synthesis - what plans cost to make, by the size of the machine: `build/bench/synthesis [BOXES ...]`, or a DGX-1 and 1 to 64 boxes.
+/* synthesis - what plans cost to make, by the size of the machine: `build/bench/synthesis [BOXES
+ * ...]`, or a DGX-1 and 1 to 64 boxes.
  *
  *     ratio     that of the trees, to the bound
  *     bound     how long it takes to find the bound alone
@@ -6,8 +7,9 @@
  *     all       trees with their bound, layout, proof for separate buffers and in place, text written to a file that is thrown away
  *     memory    the most that was resident
  *
- * A box is a DGX A100: eight GPUs on NVSwitch (300 GB/s each way), each with a card (25 GB/s) on one InfiniBand for all. The plan is an
- * allgather of 4 pieces. Each machine has a process of its own, which ends when it has used its time or memory.
+ * A box is a DGX A100: eight GPUs on NVSwitch (300 GB/s each way), each with a card (25 GB/s) on
+ * one InfiniBand for all. The plan is an allgather of 4 pieces. Each machine has a process of its
+ * own, which ends when it has used its time or memory.
  */
 #include <errno.h>
 #include <signal.h>
@@ -27,7 +29,7 @@
 enum { PIECES = 4, GPUS = 8, BOXES_MAX = 128, TIME_MAX_S = 300, DGX1 = 0 };
 static const rlim_t memory_max = (rlim_t)4 << 30;
 
-/* ------------------------------------------------------------------------------------------------------- machines */
+/* ------------------------------------------------------------------------------------- machines */
 
 static void check(enum tutti_status status)
 {
@@ -72,7 +74,7 @@ static struct synth_graph boxes(int count)
     return graph;
 }
 
-/* ------------------------------------------------------------------------------------------------------ measuring */
+/* ------------------------------------------------------------------------------------ measuring */
 
 /* Time of the processor, which other programs do not change much. */
 static double used_us(void)
@@ -138,7 +140,7 @@ static void measure(int box_count)
     synth_graph_release(&graph);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- all */
+/* ------------------------------------------------------------------------------------------ all */
 
 static void run(int box_count)
 {

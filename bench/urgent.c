@@ -1,11 +1,12 @@
-/* urgent.c - what a small urgent call costs while a large started one is under way, and what it costs alone: rank program,
- * `tutti-run ... build/bench/urgent [BYTES [ROUNDS]]`.
+/* urgent.c - what a small urgent call costs while a large started one is under way, and what it
+ * costs alone: rank program, `tutti-run ... build/bench/urgent [BYTES [ROUNDS]]`.
  *
  *   idle     8-byte allreduce with nothing else under way, as many calls as below, back to back
  *   urgent   the same with priority 100 during a started allreduce of BYTES (64 MiB), of usual priority
  *
- * The two take turns, ROUNDS times (10). Calls count only while the large one is under way on this rank; the first of a round
- * also waits for the others to come and does not count. Rank 0 prints the medians of the rank whose median is the largest.
+ * The two take turns, ROUNDS times (10). Calls count only while the large one is under way on this
+ * rank; the first of a round also waits for the others to come and does not count. Rank 0 prints
+ * the medians of the rank whose median is the largest.
  */
 #include <stdio.h>
 #include <stdlib.h>

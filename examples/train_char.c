@@ -1,5 +1,5 @@
-/* train_char.c - trains a small character model on several ranks: synchronous SGD, with gradients that are averaged while
- * the backward pass goes on.
+/* train_char.c - trains a small character model on several ranks: synchronous SGD, with gradients
+ * that are averaged while the backward pass goes on.
  *
  *     tutti-run -n 2 train_char --text war-and-peace.txt
  *
@@ -9,8 +9,9 @@
  *     rank 1:  its rows of the batch ── backward ── gradients ─┼─ buckets (average) ── the same SGD step
  *     rank 2:  its rows of the batch ── backward ── gradients ─┘                       on every rank
  *
- * Which rows a batch has depends on the seed and the step alone, never on how many ranks share them. So N
- * ranks compute what one process computes, up to the order of float32 sums; --check-single shows it.
+ * Which rows a batch has depends on the seed and the step alone, never on how many ranks share
+ * them. So N ranks compute what one process computes, up to the order of float32 sums;
+ * --check-single shows it.
  *
  * The model guesses the next character from the CONTEXT characters before it:
  *
@@ -53,7 +54,7 @@ struct settings {
     bool check_single, sample;
 };
 
-/* --------------------------------------------------------------------------------------------- small things */
+/* --------------------------------------------------------------------------------- small things */
 
 static int my_rank; /* for messages */
 
@@ -90,7 +91,8 @@ static double now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* A random number that is a function of its place, so that any rank can ask for any of them (SplitMix64). */
+/* A random number that is a function of its place, so that any rank can ask for any of them
+ * (SplitMix64). */
 static uint64_t random_at(uint64_t seed, uint64_t place)
 {
     uint64_t z =
@@ -105,7 +107,7 @@ static double random_unit(uint64_t seed, uint64_t place)
     return (double)(random_at(seed, place) >> 11) * 0x1p-53;
 }
 
-/* --------------------------------------------------------------------------------------------------- text */
+/* ----------------------------------------------------------------------------------------- text */
 
 struct text {
     size_t length;
@@ -204,9 +206,10 @@ static void free_text(struct text *text)
     free(text->held_out);
 }
 
-/* -------------------------------------------------------------------------------------------------- model */
+/* ---------------------------------------------------------------------------------------- model */
 
-/* Parameters, or the gradient of each of them: one flat array, so that one allreduce carries everything. */
+/* Parameters, or the gradient of each of them: one flat array, so that one allreduce carries
+ * everything. */
 /* Parts of the parameters, in the order in which forward() uses them. */
 enum part { PART_EMBEDDING, PART_WEIGHTS1, PART_BIAS1, PART_WEIGHTS2, PART_BIAS2, PARTS };
 
@@ -276,8 +279,8 @@ static void workspace_free(struct workspace *space)
     free(space->flipped);
 }
 
-/* out[rows][columns] += a[rows][inner] times b[inner][columns]. All of the time goes here; four rows of b at
- * once, so that out is loaded and stored less often. */
+/* out[rows][columns] += a[rows][inner] times b[inner][columns]. All of the time goes here; four
+ * rows of b at once, so that out is loaded and stored less often. */
 static void multiply_add(float *restrict out, const float *restrict a, const float *restrict b,
                          int rows, int inner, int columns)
 {
@@ -319,7 +322,8 @@ static void add_columns(float *restrict sums, const float *restrict matrix, int 
     }
 }
 
-/* Turns the outputs into probabilities of the next character; contexts[r] points at CONTEXT symbols. */
+/* Turns the outputs into probabilities of the next character; contexts[r] points at CONTEXT
+ * symbols. */
 static void forward(const struct model *model, const unsigned char *const *contexts, int rows,
                     struct workspace *space)
 {
@@ -358,7 +362,8 @@ static void mark_ready(struct tutti_buckets *buckets, enum part part)
     check(tutti_buckets_ready(buckets, part), "averaging the gradients");
 }
 
-/* Adds scale times the rows' gradient to *gradient, after forward(). Parts are averaged from the moment they are ready. */
+/* Adds scale times the rows' gradient to *gradient, after forward(). Parts are averaged from the
+ * moment they are ready. */
 static void backward(const struct model *model, const unsigned char *const *contexts,
                      const unsigned char *nexts, int rows, float scale, struct workspace *space,
                      struct model *gradient, struct tutti_buckets *buckets)
@@ -415,7 +420,7 @@ static struct tutti_buckets *buckets_create(const struct model *gradient, struct
     return buckets;
 }
 
-/* ----------------------------------------------------------------------------------------------- training */
+/* ------------------------------------------------------------------------------------- training */
 
 struct outcome {
     struct model model;
@@ -441,7 +446,8 @@ static double all_sum(double value, struct tutti_comm *comm)
     return value;
 }
 
-/* The mean loss over at most EVALUATED_MAX of these places, spread over all of them and shared by all ranks. */
+/* The mean loss over at most EVALUATED_MAX of these places, spread over all of them and shared by
+ * all ranks. */
 static double evaluate(const struct model *model, const struct text *text, const uint32_t *places,
                        size_t count, struct workspace *space, struct tutti_comm *comm)
 {
@@ -499,8 +505,8 @@ static void train(const struct settings *settings, const struct text *text, stru
     check(tutti_broadcast(model.values, model.values, model.count, TUTTI_FLOAT32, 0, comm),
           "sharing the first parameters");
 
-    /* The average over ranks of (size / batch) times a sum over rows is the mean over the batch, even if the
-     * ranks' shares differ by one. */
+    /* The average over ranks of (size / batch) times a sum over rows is the mean over the batch,
+     * even if the ranks' shares differ by one. */
     const float scale = (float)size / (float)settings->batch;
     double losses = 0;
     for (int step = 0, reported = 0, reported_steps = 0; step < settings->steps; step++) {
@@ -555,7 +561,7 @@ static void train(const struct settings *settings, const struct text *text, stru
     free(nexts);
 }
 
-/* ---------------------------------------------------------------------------------------- what comes out */
+/* ------------------------------------------------------------------------------- what comes out */
 
 static void report(const struct settings *settings, const struct outcome *outcome,
                    struct tutti_comm *comm)
@@ -638,7 +644,7 @@ static void print_sample(const struct model *model, const struct text *text, uin
     workspace_free(&space);
 }
 
-/* ------------------------------------------------------------------------------------------------ options */
+/* -------------------------------------------------------------------------------------- options */
 
 static const char usage[] =
     "usage: tutti-run -n N train_char [options]\n"

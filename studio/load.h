@@ -25,7 +25,8 @@ struct load_verdict {
 };
 
 void load_begin(struct load *load);
-/* A part of a process, which computed all the time: how long it took, and how much of it was processor time. */
+/* A part of a process, which computed all the time: how long it took, and how much of it was
+ * processor time. */
 void load_computed(struct load *load, uint64_t wall_ns, uint64_t cpu_ns);
 /* The processor time that this process has used since, with its children that it has waited for. */
 uint64_t load_own_ns(const struct load *load);
@@ -35,7 +36,8 @@ struct load_verdict load_end(const struct load *load, uint64_t own_ns);
 /* Processor time of this thread. */
 uint64_t load_thread_ns(void);
 
-/* A text by which processes find out whether they are on one machine: that of its last start. "": the kernel does not tell. */
+/* A text by which processes find out whether they are on one machine: that of its last start. "":
+ * the kernel does not tell. */
 enum { LOAD_MACHINE_SIZE = 40 };
 void load_machine(char machine[static LOAD_MACHINE_SIZE]);
 

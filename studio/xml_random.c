@@ -1,5 +1,6 @@
-/* Random bytes for expat, whose hashes they protect. Expat of an archive would take this function from glibc 2.36, so a program of a wheel
- * has its own, and starts with older ones, too. Programs that do not read XML have it for nothing, as it is small.
+/* Random bytes for expat, whose hashes they protect. Expat of an archive would take this function
+ * from glibc 2.36, so a program of a wheel has its own, and starts with older ones, too. Programs
+ * that do not read XML have it for nothing, as it is small.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-/* Writes it so that it stands for itself between tags and between quotation marks; control characters are left out. */
+/* Writes it so that it stands for itself between tags and between quotation marks; control
+ * characters are left out. */
 void xml_print_text(const char *text, FILE *file);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------------------- a rank that could not */
+/* ------------------------------------------------------------------------ a rank that could not */
 
 /* Message of the rank `teller`, for all. The ranks that failed keep their own. */
 static enum tutti_status hear_failure(struct tutti_comm *comm, enum tutti_status status,
@@ -22,7 +22,7 @@ static enum tutti_status hear_failure(struct tutti_comm *comm, enum tutti_status
                      is_named ? heard + length + 2 : heard);
 }
 
-/* ---------------------------------------------------------------------------------------- ranks that differ */
+/* ---------------------------------------------------------------------------- ranks that differ */
 
 /* More than the arguments of any model: from a rank that makes no sense. */
 #define LINES_BYTES_MAX (UINT64_C(1) << 30)
@@ -110,7 +110,7 @@ static enum tutti_status find_difference(struct tutti_comm *comm, const struct a
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------- together */
+/* ------------------------------------------------------------------------------------- together */
 
 enum tutti_status agree_on_making(struct tutti_comm *comm, enum tutti_status status,
                                   const struct agreement *agreement, bool *is_common)

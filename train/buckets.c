@@ -4,7 +4,8 @@
  *   open ──ready──► open ──last one ready, and all buckets before it started──► started ──finish──► open
  *
  * Invariants
- *   1. Buckets start in their order on every rank, because that is the order of calls that ranks have to agree on.
+ *   1. Buckets start in their order on every rank, because that is the order of calls that ranks
+ *      have to agree on.
  *   2. A bucket starts when all of its gradients are ready, or at finish, and once in a step.
  *   3. Every request that was started is waited for before a call that failed returns, or at free.
  */
@@ -55,7 +56,7 @@ struct tutti_buckets {
     unsigned char *is_used;   /* the same of all ranks, after finish */
 };
 
-/* ------------------------------------------------------------------------------------------- dealing out */
+/* ---------------------------------------------------------------------------------- dealing out */
 
 static bool is_float(enum tutti_dtype dtype)
 {
@@ -178,7 +179,7 @@ static enum tutti_status prepare_bucket(struct tutti_buckets *b, struct bucket *
                                         &bucket->prepared);
 }
 
-/* ------------------------------------------------------------------------------------------ life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 /* The values that all ranks must give alike, as one number of 62 bits. */
 static int64_t fingerprint(const struct tutti_buckets *b)
@@ -302,7 +303,7 @@ enum tutti_status tutti_buckets_free(struct tutti_buckets *b)
     return TUTTI_OK;
 }
 
-/* ---------------------------------------------------------------------------------------------- a step */
+/* --------------------------------------------------------------------------------------- a step */
 
 /* With the lock held: starts the buckets that are full, in order; or all that are left. */
 static void start_buckets(struct tutti_buckets *b, bool all)
@@ -360,7 +361,8 @@ enum tutti_status tutti_buckets_hold(struct tutti_buckets *b, int is_held)
     return status;
 }
 
-/* The sum over this rank's share of all elements: results are the same on all ranks, so each looks at a part only. */
+/* The sum over this rank's share of all elements: results are the same on all ranks, so each looks
+ * at a part only. */
 static double own_square_sum(const struct tutti_buckets *b)
 {
     const size_t size = (size_t)tutti_comm_size(b->comm), rank = (size_t)tutti_comm_rank(b->comm);
@@ -463,7 +465,7 @@ enum tutti_status tutti_buckets_finish(struct tutti_buckets *b, struct tutti_buc
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------- questions */
+/* ------------------------------------------------------------------------------------ questions */
 
 int tutti_buckets_is_used(const struct tutti_buckets *b, size_t index)
 {

@@ -10,7 +10,7 @@
 enum { KEEP_MAX = 1000000 };
 static const uint64_t step_max = UINT64_C(1000000000000000);
 
-/* -------------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 static enum tutti_status take_options(const struct tutti_checkpoints_options *given,
                                       struct tutti_checkpoints_options *own, int rank)
@@ -157,7 +157,7 @@ enum tutti_status tutti_checkpoints_count(const struct tutti_checkpoints *c,
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------- saving */
+/* --------------------------------------------------------------------------------------- saving */
 
 static enum tutti_status check_step(const struct tutti_checkpoints *c, uint64_t step)
 {

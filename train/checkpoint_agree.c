@@ -23,7 +23,8 @@ static enum tutti_status hear(struct tutti_comm *comm, enum tutti_status status,
     return error_set((enum tutti_status)report.status, "%s", report.message);
 }
 
-/* The least of the numbers behind the first one, which says who failed. `status` comes back if ranks cannot be asked. */
+/* The least of the numbers behind the first one, which says who failed. `status` comes back if
+ * ranks cannot be asked. */
 static enum tutti_status ask(struct tutti_comm *comm, enum tutti_status status, int64_t *numbers,
                              size_t count)
 {
@@ -90,7 +91,7 @@ enum tutti_status checkpoint_agree_on(struct tutti_comm *comm, enum tutti_status
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------- tables */
+/* --------------------------------------------------------------------------------------- tables */
 
 struct gathered {
     int64_t *sizes; /* [tables] */

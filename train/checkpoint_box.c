@@ -54,7 +54,7 @@ int box_compare(const struct box *a, const struct box *b)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------ ranges */
+/* --------------------------------------------------------------------------------------- ranges */
 
 /* Elements of the box that differ in no dimension up to this one. */
 static uint64_t row_count(const struct box *box, int dimension)
@@ -130,7 +130,7 @@ size_t box_subtract(const struct box *box, const struct box *hole, struct box *r
     return made;
 }
 
-/* -------------------------------------------------------------------------------------------------- runs */
+/* ----------------------------------------------------------------------------------------- runs */
 
 int box_run_dimension(const struct box *box, const struct box *part)
 {

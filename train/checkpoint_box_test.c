@@ -1,4 +1,5 @@
-/* checkpoint_box_test.c - boxes agree with counting single elements: random small ones of up to four dimensions.
+/* checkpoint_box_test.c - boxes agree with counting single elements: random small ones of up to
+ * four dimensions.
  *
  * ctest: label=notsan
  */

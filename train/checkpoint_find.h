@@ -22,8 +22,8 @@ struct found {
 
 /* Finds the elements of all parts in the shards' tables, in the order of shards and of places in
  * them; the caller frees *found. MISMATCH (a tensor is missing, in whole or in part, or has another
- * dtype or shape): the message, for "FOLDER: ", says which tensor. UNSUPPORTED: to find or to read its elements would take too long, because many pieces
- * of a tensor cross each other. NO_MEMORY. */
+ * dtype or shape): the message, for "FOLDER: ", says which tensor. UNSUPPORTED: to find or to read
+ * its elements would take too long, because many pieces of a tensor cross each other. NO_MEMORY. */
 enum tutti_status find_parts(const struct table *tables, size_t shard_count,
                              const struct parts *parts, struct found **found, size_t *count);
 

@@ -1,4 +1,5 @@
-/* checkpoint_find_test.c - finding elements takes time and memory in proportion to the tables, whatever hostile files have in them. */
+/* checkpoint_find_test.c - finding elements takes time and memory in proportion to the tables,
+ * whatever hostile files have in them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

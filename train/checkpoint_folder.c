@@ -21,7 +21,7 @@
 enum { NAMES_BYTES = 80, STEP_DIGITS = 12, STEP_NAME_BYTES = 32 };
 static const char manifest_name[] = "manifest", new_manifest_name[] = "manifest.new";
 
-/* ------------------------------------------------------------------------------------------------- names */
+/* ---------------------------------------------------------------------------------------- names */
 
 static void step_name(uint64_t step, char name[STEP_NAME_BYTES])
 {
@@ -70,7 +70,7 @@ static bool is_of_checkpoint(const char *name)
            is_numbered(name, "shard-", 5, &shard);
 }
 
-/* ------------------------------------------------------------------------------------------------ folders */
+/* -------------------------------------------------------------------------------------- folders */
 
 static enum tutti_status failed(const struct folder *folder, const char *doing, const char *path)
 {
@@ -142,7 +142,7 @@ enum tutti_status folder_make(struct folder *folder, const char *path, int rank)
     return is_new ? sync_above(folder) : TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------------- lock */
+/* ----------------------------------------------------------------------------------------- lock */
 
 /* Folders of this process that are locked, or about to be. A lock of flock() ends when no process
  * has its descriptor any more, so a child of fork() closes the descriptors that it inherits. */
@@ -160,7 +160,8 @@ static void close_inherited(bool is_held)
 
 FORK_LOCK(locked_lock, FORK_CHECKPOINTS, close_inherited);
 
-/* Another descriptor of a folder that is open: the file system has nothing to do, so no fork() waits for it. */
+/* Another descriptor of a folder that is open: the file system has nothing to do, so no fork()
+ * waits for it. */
 static bool open_listed(struct folder *folder, int opened)
 {
     pthread_mutex_lock(&locked_lock);
@@ -202,7 +203,7 @@ void folder_unlock(struct folder *folder)
     pthread_mutex_unlock(&locked_lock);
 }
 
-/* ------------------------------------------------------------------------------------------- what is there */
+/* -------------------------------------------------------------------------------- what is there */
 
 struct steps {
     uint64_t *steps;
@@ -296,7 +297,7 @@ enum tutti_status folder_list(const struct folder *folder, uint64_t **steps, siz
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------ coming, going */
+/* -------------------------------------------------------------------------------- coming, going */
 
 /* The folder of a checkpoint, but not one that a link of its name leads to. -1: errno says why. */
 static int open_step(int root, uint64_t step)

@@ -7,8 +7,9 @@
  *     remove   manifest away, and that on the disk ── all else away
  *
  * 1. A checkpoint is complete if, and as long as, step-N/manifest is there.
- * 2. Only files and folders of these names are ever removed. A link is not followed for that, and stays, as does anything else
- *    of such a name that is no folder. What cannot be removed stays, too, with a line in the log.
+ * 2. Only files and folders of these names are ever removed. A link is not followed for that, and
+ *    stays, as does anything else of such a name that is no folder. What cannot be removed stays,
+ *    too, with a line in the log.
  * 3. The lock ends with the process that took it: children of fork() do not keep it.
  *
  * Only one rank calls the functions that change something. Messages are whole: "rank 0: writing
@@ -35,8 +36,8 @@ struct folder {
 enum tutti_status folder_make(struct folder *folder, const char *path, int rank);
 /* The same for the other ranks, once the folder is there. */
 enum tutti_status folder_find(struct folder *folder, const char *path, int rank);
-/* A run that has the folder locked may change what is in it. SYSTEM: another run has it. OK if this one has. A locked folder stays where it is in
- * memory. */
+/* A run that has the folder locked may change what is in it. SYSTEM: another run has it. OK if this
+ * one has. A locked folder stays where it is in memory. */
 enum tutti_status folder_lock(struct folder *folder);
 void folder_unlock(struct folder *folder);
 

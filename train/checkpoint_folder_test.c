@@ -1,4 +1,5 @@
-/* checkpoint_folder_test.c - cleaning removes old checkpoints and nothing else, and fails no save; the lock is that of one process. */
+/* checkpoint_folder_test.c - cleaning removes old checkpoints and nothing else, and fails no save;
+ * the lock is that of one process. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* checkpoint_load.c - reading a checkpoint: its manifest once, each shard's table once, and then each rank what it wants. */
+/* checkpoint_load.c - reading a checkpoint: its manifest once, each shard's table once, and then
+ * each rank what it wants. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ static enum tutti_status about_file(const struct tutti_checkpoints *c, const cha
     return error_set(status, "rank %d: %.300s: %s", c->rank, path, why);
 }
 
-/* ---------------------------------------------------------------------------------------------- manifest */
+/* ------------------------------------------------------------------------------------- manifest */
 
 static enum tutti_status no_memory(const struct tutti_checkpoints *c)
 {
@@ -65,7 +66,7 @@ static enum tutti_status read_manifest(struct tutti_checkpoints *c, uint64_t ste
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------- tables */
+/* --------------------------------------------------------------------------------------- tables */
 
 /* Opens a file that the manifest has, and compares what both say. */
 static enum tutti_status open_shard(const struct tutti_checkpoints *c,
@@ -138,7 +139,7 @@ static enum tutti_status share_tables(struct tutti_checkpoints *c, const struct 
     return status;
 }
 
-/* --------------------------------------------------------------------------------------------------- data */
+/* ----------------------------------------------------------------------------------------- data */
 
 static enum tutti_status copy(struct shard *shard, const struct found *found)
 {
@@ -196,7 +197,8 @@ static enum tutti_status load(struct tutti_checkpoints *c, const struct manifest
         folder_path(&c->folder, manifest->step, NULL, path);
         status = about_file(c, path, status);
     }
-    /* Nobody reads before all know that they can: so what tensors hold is only changed for a checkpoint that fits. */
+    /* Nobody reads before all know that they can: so what tensors hold is only changed for a
+     * checkpoint that fits. */
     status = checkpoint_agree(c->comm, status);
     if (status == TUTTI_OK)
         status = checkpoint_agree(c->comm, read_data(c, manifest, found, count));

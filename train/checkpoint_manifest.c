@@ -11,7 +11,7 @@
 
 enum { VERSION = 1, LINE_BYTES_MAX = 64 };
 
-/* ---------------------------------------------------------------------------------------------- printing */
+/* ------------------------------------------------------------------------------------- printing */
 
 static size_t add(char *text, size_t at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -39,7 +39,7 @@ char *manifest_print(const struct manifest *manifest)
     return text;
 }
 
-/* ----------------------------------------------------------------------------------------------- parsing */
+/* -------------------------------------------------------------------------------------- parsing */
 
 struct reader {
     const char *text;

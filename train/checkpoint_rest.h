@@ -26,14 +26,15 @@ struct rest {
     uint64_t looks_left, looks_max; /* for all of them */
 };
 
-/* `name` and `comes` (how many boxes will come) are for the limit and its message; the name stays the caller's. NO_MEMORY. */
+/* `name` and `comes` (how many boxes will come) are for the limit and its message; the name stays
+ * the caller's. NO_MEMORY. */
 enum tutti_status rest_init(struct rest *rest, const char *name, const struct box *wanted,
                             size_t comes);
 /* The next box comes: from now on rest_take is called for it. */
 void rest_come(struct rest *rest);
 /* Takes away a box that has a common part with `box`, and gives that part; the rest of the box goes
- * back. *taken: whether there was such a box. Called until there is none. NO_MEMORY; UNSUPPORTED: so
- * many boxes of the tensor cross each other that it would take too long. */
+ * back. *taken: whether there was such a box. Called until there is none. NO_MEMORY; UNSUPPORTED:
+ * so many boxes of the tensor cross each other that it would take too long. */
 enum tutti_status rest_take(struct rest *rest, const struct box *box, struct box *common,
                             bool *taken);
 void rest_release(struct rest *rest);

@@ -19,7 +19,7 @@ static uint64_t block_size(const struct head *head, uint64_t index)
     return left < HEAD_BLOCK_BYTES ? left : HEAD_BLOCK_BYTES;
 }
 
-/* ----------------------------------------------------------------------------------------------- writing */
+/* -------------------------------------------------------------------------------------- writing */
 
 /* Head, table and checksums, and the zeros behind them. NULL: no memory. */
 static unsigned char *make_front(struct head *head, const unsigned char *table, const char *data)
@@ -51,7 +51,7 @@ enum tutti_status shard_write(const char *path, int rank, struct head *head,
     return is_written ? TUTTI_OK : error_system("rank %d: writing %.400s", rank, path);
 }
 
-/* ----------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 static enum tutti_status damaged(const struct shard *shard, enum tutti_status status,
                                  const char *why)

@@ -1,4 +1,5 @@
-/* checkpoint_shard_test.c - files of checkpoints are read as they were written, or not at all: every changed byte is found, and every length.
+/* checkpoint_shard_test.c - files of checkpoints are read as they were written, or not at all:
+ * every changed byte is found, and every length.
  *
  * ctest: label=notsan
  */

@@ -37,7 +37,7 @@ static struct holding *sort(const struct table *tables, size_t rank_count, size_
     return holdings;
 }
 
-/* --------------------------------------------------------------------------------------------- one tensor */
+/* ----------------------------------------------------------------------------------- one tensor */
 
 static enum tutti_status check_alike(const struct holding *first, const struct holding *other)
 {
@@ -79,7 +79,7 @@ static enum tutti_status check_whole(const struct holding *holdings, size_t coun
     return status;
 }
 
-/* -------------------------------------------------------------------------------------------------- ranks */
+/* ---------------------------------------------------------------------------------------- ranks */
 
 /* The part of a piece that holder `place` of its `count` holders writes. Small pieces go around, so
  * that no rank gets all of them. */

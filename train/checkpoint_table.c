@@ -69,7 +69,7 @@ void piece_describe(const struct piece *piece, char *text, size_t text_bytes)
     if (at > 0 && (size_t)at < text_bytes) snprintf(text + at, text_bytes - (size_t)at, "]");
 }
 
-/* ---------------------------------------------------------------------------------------------- printing */
+/* ------------------------------------------------------------------------------------- printing */
 
 static unsigned char *grow(struct table_bytes *bytes, size_t more)
 {
@@ -102,7 +102,7 @@ enum tutti_status table_print(const struct piece *piece, struct table_bytes *byt
     return TUTTI_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------- parsing */
+/* -------------------------------------------------------------------------------------- parsing */
 
 /* Parses the piece that begins at *at, and moves *at behind it. False: there is no piece. */
 static bool parse_piece(const unsigned char *bytes, size_t size, size_t *at, struct piece *piece,

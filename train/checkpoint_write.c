@@ -1,4 +1,5 @@
-/* checkpoint_write.c - the way of one checkpoint to the disk, on all ranks: what the writing thread does. */
+/* checkpoint_write.c - the way of one checkpoint to the disk, on all ranks: what the writing thread
+ * does. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

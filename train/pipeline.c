@@ -5,9 +5,11 @@
  *            └──────── a buffer is free ◄───────────┘ of a backward pass
  *
  * Invariants
- *   1. A message has the tag of its direction, its sender's chunk and its micro-batch. So it finds its receive, in whatever order both
- *      ends go through their schedules; and a message of the next step waits, because a receive takes what was sent first.
- *   2. Receives are started in the order of their passes. pipeline_room says how many buffers are enough.
+ *   1. A message has the tag of its direction, its sender's chunk and its micro-batch. So it finds
+ *      its receive, in whatever order both ends go through their schedules; and a message of the
+ *      next step waits, because a receive takes what was sent first.
+ *   2. Receives are started in the order of their passes. pipeline_room says how many buffers are
+ *      enough.
  *   3. Nothing is under way between steps, nor after one that failed.
  */
 #include <limits.h>
@@ -24,7 +26,8 @@
 
 enum { ALIGNMENT = 64, LINE_PASSES = 8 };
 
-/* Data that comes to this stage in one direction: buffers, each of which is free, or holds the message for a pass. */
+/* Data that comes to this stage in one direction: buffers, each of which is free, or holds the
+ * message for a pass. */
 struct receives {
     char *memory;
     struct tutti_request **requests; /* of each buffer; NULL: nothing is under way */
@@ -56,7 +59,7 @@ struct tutti_pipeline {
     bool is_broken;
 };
 
-/* ----------------------------------------------------------------------------------------------------- create */
+/* --------------------------------------------------------------------------------------- create */
 
 static enum tutti_status take_options(const struct tutti_pipeline_options *given,
                                       struct tutti_pipeline_options *own)
@@ -259,7 +262,7 @@ enum tutti_status tutti_pipeline_free(struct tutti_pipeline *p)
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------------- messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 static int part_of(const struct tutti_pipeline *p, int chunk)
 {
@@ -366,7 +369,7 @@ static enum tutti_status start_send(struct tutti_pipeline *p, struct tutti_sched
     return TUTTI_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------------- a step */
+/* --------------------------------------------------------------------------------------- a step */
 
 static enum tutti_status call_back(const struct tutti_pipeline *p, struct tutti_schedule_action a,
                                    const void *input, void *output)

@@ -24,7 +24,7 @@ struct rehearsal {
     size_t *rings;
 };
 
-/* ------------------------------------------------------------------------------------------- one stage alone */
+/* ------------------------------------------------------------------------------ one stage alone */
 
 /* With one stage: the data between two parts of the model. */
 static void count_alone(const struct tutti_schedule *schedule, struct pipeline_room *room)
@@ -43,7 +43,7 @@ static void count_alone(const struct tutti_schedule *schedule, struct pipeline_r
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- receives */
+/* ------------------------------------------------------------------------------------- receives */
 
 static int smaller(int a, int b)
 {
@@ -71,7 +71,7 @@ static void count_receives(const struct tutti_schedule *schedule, int stage, int
     receives[TUTTI_PASS_BACKWARD] = smaller(2, all[TUTTI_PASS_BACKWARD]);
 }
 
-/* ------------------------------------------------------------------------------------------ the rehearsal */
+/* -------------------------------------------------------------------------------- the rehearsal */
 
 static void give_room(struct rehearsal *r, int stage, enum tutti_pass pass)
 {
@@ -178,7 +178,8 @@ static void rehearsal_release(struct rehearsal *r)
     free(r->rings);
 }
 
-/* Two places in a ring where there is more than one message, so that a pass need not wait for the last message to have left. */
+/* Two places in a ring where there is more than one message, so that a pass need not wait for the
+ * last message to have left. */
 static int ring_size(const struct flow *flow)
 {
     return flow->sends < 2 && flow->sent > 1 ? 2 : flow->sends;

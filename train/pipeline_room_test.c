@@ -1,4 +1,5 @@
-/* With the buffers that pipeline_room counts, a pipeline comes to its end whatever the speed of its stages; with one less it would not.
+/* With the buffers that pipeline_room counts, a pipeline comes to its end whatever the speed of its
+ * stages; with one less it would not.
  *
  * ctest: label=notsan
  */
@@ -152,7 +153,8 @@ static void any_schedule_runs_at_any_speed_of_its_stages(void **state)
     free(w);
 }
 
-/* The first stage does all forward passes first, the second one none too early: gradients line up. */
+/* The first stage does all forward passes first, the second one none too early: gradients line up.
+ * */
 static void stages_of_different_schedules_get_what_they_need(void **state)
 {
     (void)state;

@@ -5,7 +5,8 @@
  *              step: Narayanan et al.: Memory-efficient pipeline-parallel DNN training, ICML 2021
  * interleaved  Narayanan et al.: Efficient large-scale language model training on GPU clusters using Megatron-LM, SC 2021
  *
- * All leave a stage idle for the time of p - 1 forward and backward passes through a chunk, for p stages.
+ * All leave a stage idle for the time of p - 1 forward and backward passes through a chunk, for p
+ * stages.
  */
 #include "schedule.h"
 
@@ -15,7 +16,7 @@
 
 #include "base/status.h"
 
-/* ---------------------------------------------------------------------------------------------------- life */
+/* ----------------------------------------------------------------------------------------- life */
 
 static enum tutti_status check_shape(const char *function, const struct tutti_schedule_shape *shape)
 {
@@ -74,10 +75,10 @@ enum tutti_status tutti_schedule_free(struct tutti_schedule *schedule)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------- by name */
+/* -------------------------------------------------------------------------------------- by name */
 
-/* The k-th pass of a stage in one direction: micro-batches in order, in groups of one for each stage, and each group through one chunk
- * after the other. */
+/* The k-th pass of a stage in one direction: micro-batches in order, in groups of one for each
+ * stage, and each group through one chunk after the other. */
 static struct tutti_schedule_action kth_pass(const struct tutti_schedule_shape *shape,
                                              enum tutti_pass pass, int k)
 {
@@ -88,7 +89,8 @@ static struct tutti_schedule_action kth_pass(const struct tutti_schedule_shape *
                                           pass == TUTTI_PASS_FORWARD ? turn : v - 1 - turn};
 }
 
-/* So many forward passes first, then one forward and one backward pass by turns, and the backward passes that are left. */
+/* So many forward passes first, then one forward and one backward pass by turns, and the backward
+ * passes that are left. */
 static enum tutti_status alternate(struct tutti_schedule *schedule, int stage, int first)
 {
     const struct tutti_schedule_shape *const shape = &schedule->shape;
@@ -176,7 +178,7 @@ enum tutti_status tutti_schedule_create(const char *name, const struct tutti_sch
     return TUTTI_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------- questions */
+/* ------------------------------------------------------------------------------------ questions */
 
 void tutti_schedule_describe(const struct tutti_schedule *schedule,
                              struct tutti_schedule_shape *shape)

@@ -1,7 +1,8 @@
 /* schedule_draw.c - a schedule as a picture: a row for each stage, time to the right.
  *
- * Boxes of one pass are as long as it takes, and the shortest one has room for its number. In the SVG, readers in dark mode get other
- * colours for what is not a box. Numbers are whole, so that no locale changes them.
+ * Boxes of one pass are as long as it takes, and the shortest one has room for its number. In the
+ * SVG, readers in dark mode get other colours for what is not a box. Numbers are whole, so that no
+ * locale changes them.
  */
 #include <math.h>
 #include <stdio.h>
@@ -47,7 +48,8 @@ static int digits_of(int number)
     return digits;
 }
 
-/* Passes of one stage with the places where their boxes begin and end, for a scale in pixels or columns for a unit of time. */
+/* Passes of one stage with the places where their boxes begin and end, for a scale in pixels or
+ * columns for a unit of time. */
 struct box {
     struct tutti_schedule_action action;
     int begin, end;
@@ -62,7 +64,7 @@ static struct box box_of(const struct drawing *drawing, int stage, size_t positi
     return (struct box){action, (int)((end - duration) * scale + 0.5), (int)(end * scale + 0.5)};
 }
 
-/* -------------------------------------------------------------------------------------------------------- SVG */
+/* ------------------------------------------------------------------------------------------ SVG */
 
 static const char style[] =
     "<style>text{text-anchor:middle;font-weight:600;font-size:13px;fill:#fff}"
@@ -172,7 +174,7 @@ static enum tutti_status draw_svg(const struct drawing *drawing)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------ for a terminal */
+/* ------------------------------------------------------------------------------- for a terminal */
 
 static enum tutti_status draw_text(const struct drawing *drawing)
 {

@@ -43,7 +43,7 @@ static void run_release(struct run *run)
     free(run->is_queued);
 }
 
-/* ------------------------------------------------------------------------------------------------ complete */
+/* ------------------------------------------------------------------------------------- complete */
 
 static size_t index_of(const struct tutti_schedule_shape *shape, int stage,
                        struct tutti_schedule_action action)
@@ -106,7 +106,7 @@ static enum tutti_status check_complete(struct run *run)
     return TUTTI_OK;
 }
 
-/* ---------------------------------------------------------------------------------------------------- order */
+/* ---------------------------------------------------------------------------------------- order */
 
 /* The first pass, if any, that a pass waits for and that is not done, and its stage. */
 static bool is_waiting(const struct run *run, int stage, struct tutti_schedule_action action,
@@ -172,9 +172,10 @@ static bool advance(struct run *run, int stage, schedule_visit *visit, void *con
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------- deadlocks */
+/* ------------------------------------------------------------------------------------ deadlocks */
 
-/* "stage 1, position 3: B2 waits for B2 of stage 2 (position 6)"; returns the stage that is waited for. */
+/* "stage 1, position 3: B2 waits for B2 of stage 2 (position 6)"; returns the stage that is waited
+ * for. */
 static int print_wait(const struct run *run, int stage, char *text, size_t text_bytes)
 {
     const struct tutti_schedule *const schedule = run->schedule;
@@ -189,7 +190,8 @@ static int print_wait(const struct run *run, int stage, char *text, size_t text_
     return other_stage;
 }
 
-/* Stages that wait for each other in a circle: each waits for a pass that comes later in the order of another one, which waits, too. */
+/* Stages that wait for each other in a circle: each waits for a pass that comes later in the order
+ * of another one, which waits, too. */
 static enum tutti_status report_deadlock(const struct run *run)
 {
     enum { SHOWN_MAX = 4, WAIT_MAX = 200 };

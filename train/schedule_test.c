@@ -1,4 +1,5 @@
-/* Schedules by name have the bubbles and the activations that were published; schedules that cannot run are refused, and all others run.
+/* Schedules by name have the bubbles and the activations that were published; schedules that cannot
+ * run are refused, and all others run.
  *
  * ctest: label=notsan
  */
@@ -45,7 +46,7 @@ static void for_all(void (*check)(const char *name, int p, int m, int v))
     }
 }
 
-/* ------------------------------------------------------------------------------------------------- by name */
+/* -------------------------------------------------------------------------------------- by name */
 
 /* All numbers are whole, so nothing is rounded. */
 static void check_bubble(const char *name, int p, int m, int v)
@@ -124,7 +125,7 @@ static void shapes_that_make_no_schedule_are_refused(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------- what can run, and what not */
+/* ------------------------------------------------------------------- what can run, and what not */
 
 static struct tutti_schedule_shape draw_shape(struct chance *chance)
 {
@@ -257,7 +258,8 @@ static void move_behind(struct tutti_schedule_action *stage, int each,
     stage[to] = from == to ? one : stage[to];
 }
 
-/* Stage s does not begin micro-batch j before i is over; stage s + 1 does not go back with i before j has come. */
+/* Stage s does not begin micro-batch j before i is over; stage s + 1 does not go back with i before
+ * j has come. */
 static void planted_deadlocks_are_refused_and_named(void **state)
 {
     (void)state;
@@ -321,7 +323,7 @@ static void what_is_wrong_is_said_in_full(void **state)
          "(position 2); stage 1, position 1: F1 waits for F1 of stage 0 (position 2)");
 }
 
-/* ---------------------------------------------------------------------------------------------- simulation */
+/* ----------------------------------------------------------------------------------- simulation */
 
 static void slow_stages_hold_up_the_others(void **state)
 {

@@ -3,7 +3,8 @@
  *     schedule stages P micro_batches M chunks V
  *     stage S: F0 F1 B0 ...
  *
- * The text is foreign: memory grows with what is read, not with what the first line says, up to one entry for each stage.
+ * The text is foreign: memory grows with what is read, not with what the first line says, up to one
+ * entry for each stage.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* Schedules as text: a printed one can be read again, and a mistake is named by its line. Pictures hold every pass.
+/* Schedules as text: a printed one can be read again, and a mistake is named by its line. Pictures
+ * hold every pass.
  *
  * ctest: label=notsan
  */
@@ -173,7 +174,7 @@ static void files_are_read(void **state)
     assert_int_equal(tutti_schedule_free(NULL), TUTTI_OK);
 }
 
-/* ------------------------------------------------------------------------------------------------- pictures */
+/* ------------------------------------------------------------------------------------- pictures */
 
 static void the_picture_for_a_terminal_is_this(void **state)
 {

@@ -13,7 +13,7 @@
 
 enum { ALIGNMENT = 64, AHEAD_MAX = 64 };
 
-/* --------------------------------------------------------------------------------------------- arguments */
+/* ------------------------------------------------------------------------------------ arguments */
 
 static enum tutti_status wrong_option(const char *name, const char *must, double is)
 {
@@ -93,7 +93,7 @@ static enum tutti_status check_groups(const struct tutti_shard_group *groups, si
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------ memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 static size_t padded(size_t bytes)
 {
@@ -158,7 +158,7 @@ static enum tutti_status allocate(struct tutti_shards *s)
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 static void init_group(struct tutti_shards *s, size_t index, const struct tutti_shard_group *given)
 {
@@ -335,7 +335,7 @@ enum tutti_status tutti_shards_free(struct tutti_shards *s)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------- what is where */
+/* -------------------------------------------------------------------------------- what is where */
 
 enum tutti_status tutti_shards_set(struct tutti_shards *s, size_t index, const void *values)
 {

@@ -1,7 +1,9 @@
-/* Training in 16 bits with masters in float32: the same bits at every stage of ZeRO; masters do what float32 does; a gradient that is
- * not finite, wherever it is, makes all ranks skip the step and halve the loss scale; and the norm does not depend on the ranks.
+/* Training in 16 bits with masters in float32: the same bits at every stage of ZeRO; masters do
+ * what float32 does; a gradient that is not finite, wherever it is, makes all ranks skip the step
+ * and halve the loss scale; and the norm does not depend on the ranks.
  *
- * Gradients depend on the parameters unless a test says otherwise, so whatever goes wrong in one step shows in the next. */
+ * Gradients depend on the parameters unless a test says otherwise, so whatever goes wrong in one
+ * step shows in the next. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,7 +73,7 @@ static enum tutti_dtype gradient_dtype(const struct setting *setting)
     return setting->wide_gradients != 0 ? TUTTI_FLOAT32 : setting->dtype;
 }
 
-/* ----------------------------------------------------------------------------------------------- a model */
+/* -------------------------------------------------------------------------------------- a model */
 
 static int set_first_values(struct tutti_shards *shards, int rank)
 {
@@ -180,7 +182,7 @@ static int open_deterministic(struct tutti_comm *given, int rank, struct tutti_c
     return 0;
 }
 
-/* -------------------------------------------------------------------------------------------------- bits */
+/* ----------------------------------------------------------------------------------------- bits */
 
 /* Masters that this rank does not have count for nothing. */
 static bool are_same(const struct end *all, const struct end *other)
@@ -287,7 +289,7 @@ static void the_norm_does_not_depend_on_the_ranks(void **state)
     for (int size = 1; size <= 4; size++) expect_good(size, RANKS_DEFAULT, as_one, NULL);
 }
 
-/* --------------------------------------------------------------------------------------------- loss scale */
+/* ----------------------------------------------------------------------------------- loss scale */
 
 /* Everything that a step changes, as bytes: parameters, masters and moments of this rank. */
 static int hash_all(struct tutti_shards *shards, int rank, uint64_t *hash)
@@ -416,7 +418,8 @@ static void the_program_may_decide(void **state)
     expect_good(2, RANKS_DEFAULT, decide, NULL);
 }
 
-/* Masters, moments, the numbers of steps and the loss scale: with them other shards go on as if nothing had happened. */
+/* Masters, moments, the numbers of steps and the loss scale: with them other shards go on as if
+ * nothing had happened. */
 static int carry_over(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;
@@ -472,7 +475,7 @@ static void state_can_be_carried_over(void **state)
     expect_good(2, RANKS_DEFAULT, carry_over, NULL);
 }
 
-/* ------------------------------------------------------------------------------------------------ mistakes */
+/* ------------------------------------------------------------------------------------- mistakes */
 
 static int refuse(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {

@@ -1,4 +1,5 @@
-/* shards_pass.c - what happens while passes go on: parameters come and go, and gradients are reduced. */
+/* shards_pass.c - what happens while passes go on: parameters come and go, and gradients are
+ * reduced. */
 #include <string.h>
 
 #include "base/status.h"
@@ -9,7 +10,7 @@ static bool is_alone(const struct tutti_shards *s)
     return s->size == 1;
 }
 
-/* -------------------------------------------------------------------------------------------- parameters */
+/* ----------------------------------------------------------------------------------- parameters */
 
 /* Whether the whole group is here only after an allgather. */
 static bool comes_and_goes(const struct tutti_shards *s, const struct shards_group *group)
@@ -27,7 +28,8 @@ static enum tutti_status start_gather(struct tutti_shards *s, struct shards_grou
     return TUTTI_OK;
 }
 
-/* First the group itself, then those that follow it: operations end in about the order of their starts. */
+/* First the group itself, then those that follow it: operations end in about the order of their
+ * starts. */
 static enum tutti_status gather(struct tutti_shards *s, enum tutti_pass pass, size_t index)
 {
     const size_t ahead = (size_t)s->options.ahead;
@@ -65,7 +67,7 @@ enum tutti_status tutti_shards_release(struct tutti_shards *s, size_t index)
     return TUTTI_OK;
 }
 
-/* --------------------------------------------------------------------------------------------- gradients */
+/* ------------------------------------------------------------------------------------ gradients */
 
 /* Zeros before the first micro-batch whose gradients are added up here. */
 static enum tutti_status open_gradient(struct tutti_shards *s, struct shards_group *group,

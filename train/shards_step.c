@@ -21,7 +21,7 @@ enum tutti_status tutti_shards_finish(struct tutti_shards *s)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------ squares */
+/* -------------------------------------------------------------------------------------- squares */
 
 static double square_of_block(const struct tutti_shards *s, const struct shards_group *group,
                               size_t block)
@@ -56,7 +56,8 @@ static enum tutti_status compare_numbers(const struct tutti_shards *s, const cha
     return TUTTI_OK;
 }
 
-/* Each rank has its step's numbers, and the sums of its blocks, group by group; then the sums are brought into the order of square_whole. */
+/* Each rank has its step's numbers, and the sums of its blocks, group by group; then the sums are
+ * brought into the order of square_whole. */
 static enum tutti_status square_shards(struct tutti_shards *s, const char *step)
 {
     size_t own_count = SHARDS_STEP_NUMBERS;
@@ -109,7 +110,7 @@ enum tutti_status tutti_shards_squares(struct tutti_shards *s, double *squares)
     return TUTTI_OK;
 }
 
-/* --------------------------------------------------------------------------------------------------- step */
+/* ----------------------------------------------------------------------------------------- step */
 
 static enum tutti_status take_step(const struct tutti_shards *s,
                                    const struct tutti_shards_step_options *given,
@@ -136,7 +137,8 @@ static enum tutti_status take_step(const struct tutti_shards *s,
     return TUTTI_OK;
 }
 
-/* All ranks find the same: the blocks' squares are the same everywhere, and in one of them any number that is not finite shows. */
+/* All ranks find the same: the blocks' squares are the same everywhere, and in one of them any
+ * number that is not finite shows. */
 static enum tutti_status look_at_squares(struct tutti_shards *s,
                                          struct tutti_shards_step_options *step,
                                          struct tutti_shards_result *result)

@@ -1,4 +1,5 @@
-/* calls.h - calls of the driver that are made while a kernel runs, each as a function without parameters. They return the driver's result. */
+/* calls.h - calls of the driver that are made while a kernel runs, each as a function without
+ * parameters. They return the driver's result. */
 #ifndef TUTTI_BENCH_GPU_FACTS_CALLS_H
 #define TUTTI_BENCH_GPU_FACTS_CALLS_H
 

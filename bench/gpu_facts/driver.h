@@ -1,4 +1,5 @@
-/* driver.h - CUDA's driver and the device, as all parts of gpu_facts use them, and the lines in which they tell what they find. */
+/* driver.h - CUDA's driver and the device, as all parts of gpu_facts use them, and the lines in
+ * which they tell what they find. */
 #ifndef TUTTI_BENCH_GPU_FACTS_DRIVER_H
 #define TUTTI_BENCH_GPU_FACTS_DRIVER_H
 
@@ -36,7 +37,7 @@ extern struct driver {
     size_t grain; /* bytes of a mapping */
 } driver;
 
-/* ------------------------------------------------------------------------------------------- telling */
+/* -------------------------------------------------------------------------------------- telling */
 
 extern unsigned facts_unexpected; /* lines so far */
 extern const char *facts_who;     /* before each line: which process */
@@ -48,7 +49,7 @@ void facts_expect(bool is_so, const char *what);
 void facts_need(int result, const char *what);
 double facts_seconds_now(void);
 
-/* ---------------------------------------------------------------------------------------- the driver */
+/* ----------------------------------------------------------------------------------- the driver */
 
 /* Exit status 0, or what it is without a driver or a device. */
 int driver_open(const char *file);

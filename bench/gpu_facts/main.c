@@ -1,5 +1,5 @@
-/* gpu_facts - what a driver of CUDA's does where its documentation leaves that open, or where this library relies on it: one run on a machine
- * with a device tells all of it, in half a minute.
+/* gpu_facts - what a driver of CUDA's does where its documentation leaves that open, or where this
+ * library relies on it: one run on a machine with a device tells all of it, in half a minute.
  *
  *     gpu_facts [DRIVER] [memory|waiting|processes]...
  *
@@ -9,9 +9,11 @@
  *     waiting     which calls wait for a kernel that runs, and which other calls another thread cannot make while one waits so
  *     processes   what another process can map, what it finds there, what it waits for, and what is there when the owner has freed it
  *
- * Facts on which this library relies are marked with "expected"; a line that begins with UNEXPECTED says that it is otherwise.
+ * Facts on which this library relies are marked with "expected"; a line that begins with UNEXPECTED
+ * says that it is otherwise.
  *
- * Exit status 0: all is as expected; 1: not; 2: a mistake of the driver's or ours; 77: there is no driver, or no device.
+ * Exit status 0: all is as expected; 1: not; 2: a mistake of the driver's or ours; 77: there is no
+ * driver, or no device.
  */
 #include <stdbool.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* memory.h - the part of gpu_facts about memory of each sort: what kind it is, its number, its range, its names and handles. */
+/* memory.h - the part of gpu_facts about memory of each sort: what kind it is, its number, its
+ * range, its names and handles. */
 #ifndef TUTTI_BENCH_GPU_FACTS_MEMORY_H
 #define TUTTI_BENCH_GPU_FACTS_MEMORY_H
 

@@ -1,5 +1,5 @@
-/* waiting.h - the part of gpu_facts about calls that wait for a kernel that runs, and calls that another thread cannot make while one waits
- * so. */
+/* waiting.h - the part of gpu_facts about calls that wait for a kernel that runs, and calls that
+ * another thread cannot make while one waits so. */
 #ifndef TUTTI_BENCH_GPU_FACTS_WAITING_H
 #define TUTTI_BENCH_GPU_FACTS_WAITING_H
 

@@ -92,7 +92,8 @@ static void die(const char *m)
     if (rank == 0) fprintf(stderr, "mpi_bench: %s\n", m);
     MPI_Abort(MPI_COMM_WORLD, 2);
 }
-/* Larger buffers are whole huge pages, if malloc has any: else it is chance, by what lies around them on the heap. */
+/* Larger buffers are whole huge pages, if malloc has any: else it is chance, by what lies around
+ * them on the heap. */
 static void *alloc(size_t bytes)
 {
     void *p = 0;

@@ -2,8 +2,9 @@
 
 #include "give_up.h"
 
-/* The most that they may differ by. Float adds up rounding, step after step, and clipping and Adam make more of it. bfloat16 rounds
- * weights by up to 0.4 %, so it is the losses that have to be about the same. */
+/* The most that they may differ by. Float adds up rounding, step after step, and clipping and Adam
+ * make more of it. bfloat16 rounds weights by up to 0.4 %, so it is the losses that have to be
+ * about the same. */
 static double weights_max(enum weight_dtype dtype)
 {
     if (dtype == WEIGHTS_BFLOAT16) return 0.1;

@@ -6,10 +6,12 @@
 
 enum { NAME_BYTES = 64, FACTS = 3 };
 
-/* What makes samples the same ones: numbers that a checkpoint has, and that the run has to have at that step. */
+/* What makes samples the same ones: numbers that a checkpoint has, and that the run has to have at
+ * that step. */
 static const char *const fact_names[FACTS] = {"samples seen", "seed", "text"};
 
-/* The optimizer's steps; the loss scale, and good steps since it grew. A run without a loss scale has 0 and 0. */
+/* The optimizer's steps; the loss scale, and good steps since it grew. A run without a loss scale
+ * has 0 and 0. */
 enum { COUNTERS = 3 };
 struct counters {
     uint64_t steps;
@@ -37,9 +39,10 @@ static void expect_together(const struct checkpointing *c, enum tutti_status sta
     if (status != TUTTI_OK) end_together(c->world, 0, what, tutti_error_message());
 }
 
-/* ------------------------------------------------------------------------------------------- what there is */
+/* -------------------------------------------------------------------------------- what there is */
 
-/* This rank's elements of a view that belong to a tensor of its group, as a part of the whole tensor. */
+/* This rank's elements of a view that belong to a tensor of its group, as a part of the whole
+ * tensor. */
 static void add_tensor(struct checkpointing *c, const struct tutti_shard_view *view,
                        const struct group *group, const struct tensor *own,
                        const struct tensor *whole)
@@ -141,7 +144,7 @@ static void find_facts(const struct parallel *parallel, uint64_t steps, uint64_t
     facts[2] = hash_text(parallel_data(parallel));
 }
 
-/* --------------------------------------------------------------------------------------------------- life */
+/* ----------------------------------------------------------------------------------------- life */
 
 struct checkpointing *checkpointing_open(const struct checkpointing_options *options,
                                          struct tutti_comm *world)

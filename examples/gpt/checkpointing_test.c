@@ -1,5 +1,5 @@
-/* checkpointing_test.c - what one mesh saves, another one has after loading, to the last bit: weights and moments. It says so by saving them
- * once more.
+/* checkpointing_test.c - what one mesh saves, another one has after loading, to the last bit:
+ * weights and moments. It says so by saving them once more.
  * ctest: label=notsan */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,7 +179,8 @@ static void another_mesh_has_the_same_state(void **state)
         }
 }
 
-/* Two steps, the second of which is skipped: weights that are no numbers make gradients that are none. */
+/* Two steps, the second of which is skipped: weights that are no numbers make gradients that are
+ * none. */
 static int train_and_skip(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     struct checkpointing *checkpointing = open_folder(first, false, comm);
@@ -202,7 +203,8 @@ static int train_and_skip(struct tutti_comm *comm, int rank, int size, uint64_t 
     return 0;
 }
 
-/* AdamW's moments are as old as the steps that were taken, and the loss scale is the one that was left. */
+/* AdamW's moments are as old as the steps that were taken, and the loss scale is the one that was
+ * left. */
 static int go_on(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     struct checkpointing *checkpointing = open_folder(first, true, comm);

@@ -1,10 +1,12 @@
 /* counter.h - random numbers that are functions of their place.
  *
- * Nothing here has a state. A number is asked for by a key and a place, and a number may be the key of further ones:
+ * Nothing here has a state. A number is asked for by a key and a place, and a number may be the key
+ * of further ones:
  *
  *     seed ── what it is for ── step ── layer ── sample ── position ── feature
  *
- * So any rank can draw the numbers of any element, in any order, and they do not depend on how ranks share the work.
+ * So any rank can draw the numbers of any element, in any order, and they do not depend on how
+ * ranks share the work.
  */
 #ifndef GPT_COUNTER_H
 #define GPT_COUNTER_H
@@ -21,8 +23,8 @@ enum counter_purpose {
     COUNTER_CHECK
 };
 
-/* 64 random bits: SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014), whose
- * state after `place` turns is known without taking them. */
+/* 64 random bits: SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number
+ * generators, 2014), whose state after `place` turns is known without taking them. */
 static inline uint64_t counter_bits(uint64_t key, uint64_t place)
 {
     uint64_t z = key + (place + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -44,9 +46,9 @@ static inline double counter_normal(uint64_t key, uint64_t place)
     return radius * cos(6.283185307179586 * counter_unit(key, 2 * place + 1));
 }
 
-/* Where `index` goes in a random order of [0, count): a Feistel network permutes the next power of four, and what
- * falls outside goes through it again (Black and Rogaway, Ciphers with arbitrary finite domains, 2002). Expects
- * index < count; takes fewer than four turns in the mean. */
+/* Where `index` goes in a random order of [0, count): a Feistel network permutes the next power of
+ * four, and what falls outside goes through it again (Black and Rogaway, Ciphers with arbitrary
+ * finite domains, 2002). Expects index < count; takes fewer than four turns in the mean. */
 static inline uint64_t counter_permuted(uint64_t key, uint64_t count, uint64_t index)
 {
     unsigned half = 1; /* bits */

@@ -15,7 +15,7 @@ enum {
 };
 static const char licences[] = "/usr/share/common-licenses";
 
-/* ------------------------------------------------------------------------------------------------ reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 static void append_file(const char *path, unsigned char **bytes, size_t *size)
 {
@@ -69,7 +69,7 @@ unsigned char *data_read_text(const char *path, size_t *size)
     return bytes;
 }
 
-/* ------------------------------------------------------------------------------------------------ samples */
+/* -------------------------------------------------------------------------------------- samples */
 
 static double entropy(const struct data *data, size_t vocabulary)
 {

@@ -1,13 +1,14 @@
 /* data.h - the text as samples, and the order in which training sees them.
  *
- * A sample is `context` tokens, each to be followed by the next. Samples of training have numbers that count on for
- * ever: with a batch of 8, step 3 has the samples 24 to 31. Which tokens a number means depends on the seed alone, so
- * ranks may share the samples of a step in any way.
+ * A sample is `context` tokens, each to be followed by the next. Samples of training have numbers
+ * that count on for ever: with a batch of 8, step 3 has the samples 24 to 31. Which tokens a number
+ * means depends on the seed alone, so ranks may share the samples of a step in any way.
  *
  *     tokens   |<----------------- 19 contexts: training ----------------->|<- held out ->|<----- 19 ...
  *              |shift|sample|sample|            ...                 |sample|
  *
- * An epoch has every sample of one shift once, in a random order. Each epoch has another shift and another order.
+ * An epoch has every sample of one shift once, in a random order. Each epoch has another shift and
+ * another order.
  */
 #ifndef GPT_DATA_H
 #define GPT_DATA_H
@@ -27,7 +28,8 @@ struct data {
     double bytes_per_token; /* in the mean */
 };
 
-/* The bytes of a file, or of all licences of this Debian system if the path is NULL. The caller frees them. */
+/* The bytes of a file, or of all licences of this Debian system if the path is NULL. The caller
+ * frees them. */
 unsigned char *data_read_text(const char *path, size_t *size);
 
 /* Gives up if the text is too short for one stretch. */

@@ -1,4 +1,5 @@
-/* Samples are what data.h says: each once in an epoch, never what is held out, the same for everybody who asks.
+/* Samples are what data.h says: each once in an epoch, never what is held out, the same for
+ * everybody who asks.
  * ctest: label=notsan */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,9 @@
  *     rows not split    sum_rows is an allreduce          gather_rows is nothing       Megatron-LM's g forward, f backward
  *     rows split        sum_rows is a reduce_scatter      gather_rows an allgather     with sequence parallelism
  *
- * A layer's forward pass adds up twice, and so does its backward pass: 4 allreduces of batch x context x width; with rows
- * split 4 reduce_scatters, and as many allgathers, or 6 where whole inputs are not kept (volumes.h counts).
+ * A layer's forward pass adds up twice, and so does its backward pass: 4 allreduces of batch x
+ * context x width; with rows split 4 reduce_scatters, and as many allgathers, or 6 where whole
+ * inputs are not kept (volumes.h counts).
  */
 #ifndef GPT_EXCHANGE_RANKS_H
 #define GPT_EXCHANGE_RANKS_H

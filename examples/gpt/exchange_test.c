@@ -1,5 +1,5 @@
-/* However the model is cut, into slices of matrices, stages of layers or both, the parts together compute what the whole
- * does. Ranks are threads here, or are played by one thread after the other.
+/* However the model is cut, into slices of matrices, stages of layers or both, the parts together
+ * compute what the whole does. Ranks are threads here, or are played by one thread after the other.
  * ctest: label=notsan */
 #include <pthread.h>
 #include <setjmp.h>
@@ -64,8 +64,8 @@ static void expect_near(const real *expected, const real *got, size_t count)
         assert_true(fabs((double)(expected[i] - got[i])) <= rounding * most);
 }
 
-/* Adds an array of a part to one that is laid out as the whole's. Tensors that several parts have in common count once
- * unless they are summands. */
+/* Adds an array of a part to one that is laid out as the whole's. Tensors that several parts have
+ * in common count once unless they are summands. */
 static void collect(const struct model *whole, const struct model *part, const real *array,
                     bool gains_are_summands, real *collected)
 {
@@ -105,7 +105,7 @@ static void parts_begin_with_the_values_of_the_whole(void **state)
     model_free(whole);
 }
 
-/* ------------------------------------------------------------------------------- slices, one after the other */
+/* ------------------------------------------------------------------ slices, one after the other */
 
 static real *numbers_of(uint64_t key, size_t count)
 {
@@ -227,7 +227,7 @@ static void slices_of_the_mlp_add_up(void **state)
     free(down);
 }
 
-/* ------------------------------------------------------------------------------------- stages, one by one */
+/* --------------------------------------------------------------------------- stages, one by one */
 
 static void stages_in_a_row_are_the_model(void **state)
 {
@@ -262,9 +262,10 @@ static void stages_in_a_row_are_the_model(void **state)
     free(collected);
 }
 
-/* ---------------------------------------------------------------------------------- slices, ranks as threads */
+/* --------------------------------------------------------------------- slices, ranks as threads */
 
-/* Where threads meet. Each shows its array, and takes what it needs of the others' between two barriers. */
+/* Where threads meet. Each shows its array, and takes what it needs of the others' between two
+ * barriers. */
 struct meeting {
     pthread_barrier_t barrier;
     size_t ranks;

@@ -31,11 +31,14 @@
  *
  * One process and many ranks compute the same, up to the order of sums:
  *
- * 1. Random numbers depend on their place and on no state: a parameter's first value on its place in its tensor, what
- *    dropout drops on the step, layer, sample, position and feature, a step's samples on their global numbers.
- * 2. A model is a part: some layers of all (a pipeline stage), and a slice of each of their matrices (tensor
- *    parallelism), whose summands meet at one seam (exchange.h), with or without splitting the rows between.
- * 3. The model asks for its parameters group by group, so somebody else may have them (model.h): shards, for ZeRO.
+ * 1. Random numbers depend on their place and on no state: a parameter's first value on its place
+ *    in its tensor, what dropout drops on the step, layer, sample, position and feature, a step's
+ *    samples on their global numbers.
+ * 2. A model is a part: some layers of all (a pipeline stage), and a slice of each of their
+ *    matrices (tensor parallelism), whose summands meet at one seam (exchange.h), with or without
+ *    splitting the rows between.
+ * 3. The model asks for its parameters group by group, so somebody else may have them (model.h):
+ *    shards, for ZeRO.
  */
 #include <cblas.h>
 #include <stdio.h>
@@ -68,7 +71,7 @@ static long memory_mib(void)
     return usage.ru_maxrss / 1024;
 }
 
-/* ------------------------------------------------------------------------------------------------ progress */
+/* ------------------------------------------------------------------------------------- progress */
 
 /* On a terminal, a line that is written over again and again; elsewhere, a line now and then. */
 struct progress {
@@ -132,7 +135,7 @@ static void progress_step(struct progress *progress, size_t step, const struct s
     progress->shown_s = now;
 }
 
-/* --------------------------------------------------------------------------------------------- preparation */
+/* ---------------------------------------------------------------------------------- preparation */
 
 static struct tokenizer *prepare_tokenizer(const struct options *options, const unsigned char *text,
                                            size_t size)
@@ -176,7 +179,7 @@ static void describe(const struct data *data, size_t bytes, const struct options
     printf("loss to beat   %.4f, by the frequency of tokens alone\n", data->entropy_nats);
 }
 
-/* ------------------------------------------------------------------------------------------- what it does */
+/* --------------------------------------------------------------------------------- what it does */
 
 /* The optimizer that takes the steps: one of the two. */
 struct stepper {
@@ -265,7 +268,7 @@ static int check_gradients(struct trainer *trainer)
     return error < gradient_error_max ? 0 : 1;
 }
 
-/* -------------------------------------------------------------------------------------------- one or many */
+/* ---------------------------------------------------------------------------------- one or many */
 
 static int run_alone(const struct options *options, const struct data *data,
                      const struct tokenizer *tokenizer)
@@ -395,7 +398,8 @@ static void tell_mistake(const char *mistake, const struct options *options, int
             options->parallel.chunks, trainer->batch, trainer->model.samples_max);
 }
 
-/* With a tokenizer in a file: rank 0 makes the file where there is none, and then the others read it. */
+/* With a tokenizer in a file: rank 0 makes the file where there is none, and then the others read
+ * it. */
 static struct tokenizer *prepare_in_turn(const struct options *options, const unsigned char *text,
                                          size_t size, struct tutti_comm *world)
 {

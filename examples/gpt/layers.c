@@ -4,7 +4,7 @@
 
 static const real norm_epsilon = (real)1e-5; /* a row of zeros stays one */
 
-/* --------------------------------------------------------------------------------------------------- norm */
+/* ----------------------------------------------------------------------------------------- norm */
 
 void norm_forward(const real *input, const real *gain, size_t rows, size_t width, real *inverse_rms,
                   real *output)
@@ -39,7 +39,7 @@ void norm_backward(const real *input, const real *gain, const real *inverse_rms,
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ dropout */
+/* -------------------------------------------------------------------------------------- dropout */
 
 uint64_t dropout_key(uint64_t seed, uint64_t step, size_t layer, enum dropout_place place)
 {
@@ -59,7 +59,7 @@ void dropout_apply(const struct dropout *dropout, struct range range, size_t wid
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- embedding */
+/* ------------------------------------------------------------------------------------ embedding */
 
 void embedding_forward(const uint32_t *tokens, size_t rows, const real *embedding,
                        struct range slice, size_t width, real *output)
@@ -82,7 +82,7 @@ void embedding_backward(const uint32_t *tokens, const real *output_gradient, siz
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------- MLP */
+/* ------------------------------------------------------------------------------------------ MLP */
 
 void mlp_forward(const struct mlp_weights *weights, const real *input, size_t rows, size_t width,
                  size_t hidden, const struct mlp_saved *saved, real *output)
@@ -129,10 +129,10 @@ void mlp_backward(const struct mlp_weights *weights, const real *input,
              PRODUCT_ADD, input_gradient, width);
 }
 
-/* --------------------------------------------------------------------------------------------------- head */
+/* ----------------------------------------------------------------------------------------- head */
 
-/* Softmax in three passes, between which tensor-parallel ranks meet: the largest logit of each row, the sum of
- * exponentials, and the logit of the target, which one rank has. */
+/* Softmax in three passes, between which tensor-parallel ranks meet: the largest logit of each row,
+ * the sum of exponentials, and the logit of the target, which one rank has. */
 double head_forward(const real *head, const real *input, const uint32_t *targets, size_t rows,
                     size_t width, struct range slice, const struct exchange *exchange,
                     real *scratch, real *probabilities)

@@ -1,4 +1,5 @@
-/* mesh.h - the ranks as a mesh: which part of the model and of the batch is this rank's, and whom it talks to about it.
+/* mesh.h - the ranks as a mesh: which part of the model and of the batch is this rank's, and whom
+ * it talks to about it.
  *
  *     --mesh pp=2,dp=2,tp=2        rank 0 1   layers of stage 0, samples of replica 0, slices 0 and 1
  *                                       2 3                                  replica 1
@@ -47,7 +48,8 @@ struct axis mesh_axis(const struct mesh *mesh, enum mesh_axis axis);
 void mesh_open(struct mesh *mesh, const struct mesh_sizes *sizes, struct tutti_comm *world);
 void mesh_close(struct mesh *mesh);
 
-/* The part of the model that is a chunk of this rank: chunk c of stage s is part c * stages + s (tutti/train/pipeline.h). */
+/* The part of the model that is a chunk of this rank: chunk c of stage s is part c * stages + s
+ * (tutti/train/pipeline.h). */
 struct part mesh_part(const struct mesh *mesh, const struct shape *shape, size_t chunk,
                       size_t chunks);
 
@@ -56,8 +58,8 @@ double axis_sum(const struct axis *axis, double value);
 double mesh_sum(const struct mesh *mesh, double value);
 void mesh_sum_all(const struct mesh *mesh, double *values, size_t count);
 
-/* Ends the program on all ranks, of which one tells why. Leaves the world first: a rank that only exits fails others that are still in
- * their last call. */
+/* Ends the program on all ranks, of which one tells why. Leaves the world first: a rank that only
+ * exits fails others that are still in their last call. */
 _Noreturn void end_together(struct tutti_comm *world, int teller, const char *what, const char *why);
 
 /* Gives up, with Tutti's words, if the status is none of success. */

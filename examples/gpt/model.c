@@ -1,7 +1,7 @@
 /* model.c - a micro-batch's way through a part of the model, forward and backward. */
 #include "model_state.h"
 
-/* ------------------------------------------------------------------------------------------- small things */
+/* --------------------------------------------------------------------------------- small things */
 
 static void drop(const struct model *model, const struct batch *batch, size_t layer,
                  enum dropout_place place, struct range here, real *values)
@@ -27,9 +27,10 @@ static void sum_rows(const struct model *model, real *all, size_t rows)
     exchange->sum_rows(all, rows, model->options.shape.width, exchange->context);
 }
 
-/* ------------------------------------------------------------------------------------------------- a layer */
+/* -------------------------------------------------------------------------------------- a layer */
 
-/* The end of a branch, forward: its summands are added up, some of the sum is dropped, the rest joins the stream. */
+/* The end of a branch, forward: its summands are added up, some of the sum is dropped, the rest
+ * joins the stream. */
 static void join(const struct model *model, const struct batch *batch, size_t layer,
                  enum dropout_place place, const real *stream, real *sum)
 {
@@ -42,7 +43,8 @@ static void join(const struct model *model, const struct batch *batch, size_t la
     for (size_t i = 0; i < here.count * width; i++) sum[i] = stream[i] + branch[i];
 }
 
-/* The end of a branch, backward: brings the stream's gradient to the slices, in workspace->branch. */
+/* The end of a branch, backward: brings the stream's gradient to the slices, in workspace->branch.
+ * */
 static void join_backward(const struct model *model, const struct batch *batch, size_t layer,
                           enum dropout_place place, const real *stream_gradient)
 {
@@ -77,8 +79,8 @@ static void normalise_backward(const struct model *model, const struct batch *ba
                   gain_gradient, stream_gradient);
 }
 
-/* The input of attention or MLP, all rows of it: in `kept` for the backward pass, or where it is gathered again, only while
- * it is in use; then `kept` gets the rows here. */
+/* The input of attention or MLP, all rows of it: in `kept` for the backward pass, or where it is
+ * gathered again, only while it is in use; then `kept` gets the rows here. */
 static const real *normalise_and_keep(const struct model *model, const struct batch *batch,
                                       const real *stream, const real *gain, real *inverse_rms,
                                       real *kept)
@@ -150,7 +152,7 @@ static void layer_backward(const struct model *model, const struct batch *batch,
                        gradients->attention_norm, stream_gradient);
 }
 
-/* --------------------------------------------------------------------------------------------- both ends */
+/* ------------------------------------------------------------------------------------ both ends */
 
 static void begin_forward(const struct model *model, const struct batch *batch, real *stream)
 {
@@ -209,7 +211,7 @@ static void end_backward(const struct model *model, const struct batch *batch,
     timeline_end(model->options.timeline);
 }
 
-/* ------------------------------------------------------------------------------------------- the whole way */
+/* -------------------------------------------------------------------------------- the whole way */
 
 /* The place of the activations that a layer's backward pass needs. */
 static const struct layer_saved *place_of(const struct model *model, const struct saved *saved,
@@ -243,7 +245,8 @@ static int layer_group(const struct model *model, size_t index)
     return model->parameters.layers_group + (int)index;
 }
 
-/* The groups of both ends: where one matrix is both, it is taken at the first use and left at the last. */
+/* The groups of both ends: where one matrix is both, it is taken at the first use and left at the
+ * last. */
 static int first_group(const struct model *model)
 {
     return part_has_embedding(&model->options.part) ? model->parameters.embedding_group : GROUP_NONE;

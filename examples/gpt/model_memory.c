@@ -1,4 +1,5 @@
-/* model_memory.c - the life of a model: its tensors, and memory for all that passes through it (model.h). */
+/* model_memory.c - the life of a model: its tensors, and memory for all that passes through it
+ * (model.h). */
 #include "give_up.h"
 #include "model_state.h"
 
@@ -141,7 +142,7 @@ size_t model_bytes(const struct model *model)
            model->workspace->saved_bytes;
 }
 
-/* --------------------------------------------------------------------------------------------- the tensors */
+/* ---------------------------------------------------------------------------------- the tensors */
 
 /* Where the workspace says where a tensor lies. */
 static real **place_of(const struct model *model, const struct tensor *tensor, bool are_gradients)

@@ -1,4 +1,5 @@
-/* model_state.h - what the files of the model share: where everything lies that a micro-batch passes. */
+/* model_state.h - what the files of the model share: where everything lies that a micro-batch
+ * passes. */
 #ifndef GPT_MODEL_STATE_H
 #define GPT_MODEL_STATE_H
 

@@ -1,4 +1,5 @@
-/* The model in double: its gradients are those of its loss, and nothing depends on how the work is cut.
+/* The model in double: its gradients are those of its loss, and nothing depends on how the work is
+ * cut.
  * ctest: label=notsan */
 #include <complex.h>
 #include <setjmp.h>
@@ -89,7 +90,7 @@ static void expect_equal_loss(double a, double b)
     assert_true(fabs(a - b) < rounding * a);
 }
 
-/* ---------------------------------------------------------- the forward pass, as the papers write it, word by word */
+/* --------------------------------------- the forward pass, as the papers write it, word by word */
 
 static const real *weights_of(const struct model *model, enum tensor_kind kind, size_t layer)
 {
@@ -196,8 +197,8 @@ static double slow_loss(const struct model *model, const uint32_t *inputs, const
     return loss / (double)shape->context;
 }
 
-/* Not where everything begins: there the gains of norms are all the same, and the embedding is so small that differences
- * are none of a straight line. */
+/* Not where everything begins: there the gains of norms are all the same, and the embedding is so
+ * small that differences are none of a straight line. */
 static void move_weights(const struct model *model)
 {
     for (size_t t = 0; t < model->parameters.tensor_count; t++) {

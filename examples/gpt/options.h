@@ -19,7 +19,8 @@ struct options {
     struct checkpointing_options checkpointing;
 };
 
-/* Fills in the options. Returns -1 to go on, otherwise the exit status: 0 after --help, 2 after a mistake. */
+/* Fills in the options. Returns -1 to go on, otherwise the exit status: 0 after --help, 2 after a
+ * mistake. */
 int options_parse(int argument_count, char **arguments, struct options *options);
 
 #endif

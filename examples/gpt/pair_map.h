@@ -1,4 +1,5 @@
-/* pair_map.h - from pairs of tokens to numbers: a hash table with open addressing, at most half full. */
+/* pair_map.h - from pairs of tokens to numbers: a hash table with open addressing, at most half
+ * full. */
 #ifndef GPT_PAIR_MAP_H
 #define GPT_PAIR_MAP_H
 

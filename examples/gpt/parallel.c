@@ -70,7 +70,7 @@ static void make_shards(struct parallel *p)
                        p->mesh.replica.comm);
 }
 
-/* ---------------------------------------------------------------------------------------------- micro-batches */
+/* -------------------------------------------------------------------------------- micro-batches */
 
 /* This replica's share of the samples of a micro-batch. */
 static struct batch read_batch(const struct parallel *p, size_t micro)
@@ -200,7 +200,7 @@ static void run_passes(struct parallel *p)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------- gradients */
+/* ------------------------------------------------------------------------------------ gradients */
 
 /* This rank's shard of a group gets the sum of what the ranks have there. */
 static void sum_shard(struct parallel *p, size_t chunk, int group, struct tutti_comm *comm,
@@ -217,8 +217,8 @@ static void sum_shard(struct parallel *p, size_t chunk, int group, struct tutti_
     timeline_end(&p->timeline);
 }
 
-/* What other ranks than replicas have summands of: each end of the pipeline has some of a tied embedding's gradient, and
- * each slice has some of the gains' where it has its own rows. */
+/* What other ranks than replicas have summands of: each end of the pipeline has some of a tied
+ * embedding's gradient, and each slice has some of the gains' where it has its own rows. */
 static void sum_summands(struct parallel *p)
 {
     const size_t chunks = p->parallel.chunks, end = p->mesh.stage.index == 0 ? 0 : chunks - 1;
@@ -332,7 +332,7 @@ struct step_report parallel_step(struct parallel *p, uint64_t step)
     return report;
 }
 
-/* ------------------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 const char *parallel_mistake(const struct trainer_options *options,
                              const struct parallel_options *parallel, size_t ranks)
@@ -524,7 +524,7 @@ bool parallel_has_loss_scale(const struct parallel *p)
     return p->parallel.loss_scale > 0;
 }
 
-/* ------------------------------------------------------------------------------------------- what comes of it */
+/* ----------------------------------------------------------------------------- what comes of it */
 
 /* Gives up unless all ranks of the communicator have these values, bit for bit. */
 static void expect_copies(struct tutti_comm *comm, const real *values, size_t count)
@@ -547,7 +547,8 @@ static size_t group_of(const struct parameters *parameters, const struct tensor 
     return g;
 }
 
-/* This rank's slice of a tensor, into its place in the whole one, unless another rank gives that. */
+/* This rank's slice of a tensor, into its place in the whole one, unless another rank gives that.
+ * */
 static void place_slice(const struct parallel *p, size_t chunk, const struct tensor *tensor,
                         real *whole)
 {

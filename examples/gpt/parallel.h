@@ -1,12 +1,13 @@
-/* parallel.h - the trainer of many ranks: the same steps as trainer.h, each rank with its part of the model and its
- * samples.
+/* parallel.h - the trainer of many ranks: the same steps as trainer.h, each rank with its part of
+ * the model and its samples.
  *
  *     samples of a step     | micro-batch 0 | micro-batch 1 | ...        each cut by replicas
  *     a replica             stages: a pipeline (tutti/train/pipeline.h)  of slices (exchange_ranks.h)
  *     replicas              shards of the parameters (tutti/train/shards.h), by --zero
  *
- * What a step computes does not depend on the mesh, but for the order of sums: samples have global numbers, random numbers
- * are functions of their place, and gradients are those of the mean loss over all tokens of the step.
+ * What a step computes does not depend on the mesh, but for the order of sums: samples have global
+ * numbers, random numbers are functions of their place, and gradients are those of the mean loss
+ * over all tokens of the step.
  */
 #ifndef GPT_PARALLEL_H
 #define GPT_PARALLEL_H
@@ -40,7 +41,8 @@ const char *parallel_mistake(const struct trainer_options *options,
 
 struct parallel;
 
-/* Collective over the world, as all of these. Of the options, the model's part, exchange and holder are ignored. */
+/* Collective over the world, as all of these. Of the options, the model's part, exchange and holder
+ * are ignored. */
 struct parallel *parallel_create(const struct trainer_options *options,
                                  const struct parallel_options *parallel, const struct data *data,
                                  struct tutti_comm *world);
@@ -50,7 +52,8 @@ void parallel_free(struct parallel *parallel);
 struct tutti_shards;
 const struct trainer_options *parallel_options(const struct parallel *parallel);
 const struct data *parallel_data(const struct parallel *parallel);
-/* Of each chunk of the model that this rank has: its tensors, and the first of its groups in the shards. */
+/* Of each chunk of the model that this rank has: its tensors, and the first of its groups in the
+ * shards. */
 size_t parallel_chunk_count(const struct parallel *parallel);
 const struct parameters *parallel_parameters(const struct parallel *parallel, size_t chunk);
 size_t parallel_first_group(const struct parallel *parallel, size_t chunk);
@@ -60,8 +63,8 @@ bool parallel_has_loss_scale(const struct parallel *parallel);
 /* The report is the same on all ranks. */
 struct step_report parallel_step(struct parallel *parallel, uint64_t step);
 
-/* Copies all weights to rank 0's whole model; `whole` is NULL elsewhere. Gives up if ranks that should have the same
- * weights have not. */
+/* Copies all weights to rank 0's whole model; `whole` is NULL elsewhere. Gives up if ranks that
+ * should have the same weights have not. */
 void parallel_collect(struct parallel *parallel, struct model *whole);
 
 /* Some lines on this rank's memory and on what it sent; none if the file is NULL. */

@@ -157,9 +157,10 @@ const struct tensor *parameters_find(const struct parameters *parameters, enum t
     return NULL;
 }
 
-/* Deviation of first values: 1 / sqrt(inputs), so that outputs are about as large as inputs. The matrices that add to
- * the stream begin smaller, as in GPT-2 (Radford et al. 2019), so that the stream does not grow with the number of
- * layers; so do the embedding and the head, so that the first loss is that of guessing evenly. */
+/* Deviation of first values: 1 / sqrt(inputs), so that outputs are about as large as inputs. The
+ * matrices that add to the stream begin smaller, as in GPT-2 (Radford et al. 2019), so that the
+ * stream does not grow with the number of layers; so do the embedding and the head, so that the
+ * first loss is that of guessing evenly. */
 static double deviation_of(enum tensor_kind kind, const struct shape *shape)
 {
     const double branches = 2 * (double)shape->layers;

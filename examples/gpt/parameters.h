@@ -5,13 +5,14 @@
  *     | matrices: embedding, layer 0: query key value ..., layer 1: ... | pad | gains of norms | pad |
  *     0                                                               matrix_elements             elements
  *
- * 1. Both ends are multiples of PARAMETERS_BLOCK, the block in which gradients' squares are added (adamw.h).
- * 2. Matrices decay and are split over tensor-parallel ranks; gains do neither, and every tensor-parallel rank has all
- *    of those of its layers.
- * 3. A matrix is [inputs x outputs] in rows, except that the embedding and the head are [vocabulary x width]. A part's
- *    slice of a matrix is a matrix of its own, without gaps.
- * 4. First values depend on the seed, the tensor and the element's place in the whole tensor, so parts of any cut start
- *    with the values of the whole.
+ * 1. Both ends are multiples of PARAMETERS_BLOCK, the block in which gradients' squares are added
+ *    (adamw.h).
+ * 2. Matrices decay and are split over tensor-parallel ranks; gains do neither, and every
+ *    tensor-parallel rank has all of those of its layers.
+ * 3. A matrix is [inputs x outputs] in rows, except that the embedding and the head are [vocabulary
+ *    x width]. A part's slice of a matrix is a matrix of its own, without gaps.
+ * 4. First values depend on the seed, the tensor and the element's place in the whole tensor, so
+ *    parts of any cut start with the values of the whole.
  */
 #ifndef GPT_PARAMETERS_H
 #define GPT_PARAMETERS_H
@@ -41,11 +42,11 @@ static inline struct range range_share(size_t total, size_t index, size_t count)
     return (struct range){first, total * (index + 1) / count - first};
 }
 
-/* The part of the model that a process has: some layers (a pipeline stage), and of each matrix there a slice (tensor
- * parallelism). The first stage has the embedding, the last one the final norm and the head; if these are tied, both
- * stages have the embedding's matrix, and its gradient is the sum of theirs. Every slice has a head at least.
- * Where rows are split, a tensor-parallel rank's gradients of gains are summands, of its rows; otherwise all ranks have
- * the same ones. */
+/* The part of the model that a process has: some layers (a pipeline stage), and of each matrix
+ * there a slice (tensor parallelism). The first stage has the embedding, the last one the final
+ * norm and the head; if these are tied, both stages have the embedding's matrix, and its gradient
+ * is the sum of theirs. Every slice has a head at least. Where rows are split, a tensor-parallel
+ * rank's gradients of gains are summands, of its rows; otherwise all ranks have the same ones. */
 struct part {
     struct range layers;
     size_t tensor_index, tensor_count;
@@ -86,7 +87,8 @@ struct tensor {
     size_t offset;              /* of its first element in the array */
 };
 
-/* Tensors that are used at the same time and lie together, and so come and go together (model.h). */
+/* Tensors that are used at the same time and lie together, and so come and go together (model.h).
+ * */
 struct group {
     size_t first_tensor, tensor_count;
     size_t offset, elements; /* in the array */

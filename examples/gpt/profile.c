@@ -7,7 +7,7 @@
 enum { LANES_MAX = 16, TAG = (1 << 20) + 1, PIECE_BYTES = 1 << 22 };
 static const char *const axis_names[AXES] = {"pp", "dp", "tp", "ends", "all"};
 
-/* ------------------------------------------------------------------------------------------- what is kept */
+/* --------------------------------------------------------------------------------- what is kept */
 
 void profile_init(struct profile *profile, const struct mesh *mesh, struct timeline *timeline,
                   const char *path)
@@ -88,7 +88,7 @@ void profile_read(struct profile *profile)
     for (size_t t = 0; profile->keeps && t < 2 * AXES; t++) read_track(profile, t);
 }
 
-/* ---------------------------------------------------------------------------------------------- the events */
+/* ----------------------------------------------------------------------------------- the events */
 
 /* What is written, and how a moment of this rank is written. */
 struct events {
@@ -166,7 +166,8 @@ static void put_operation(const struct events *events, const struct profile_oper
     fputs("}}", events->text);
 }
 
-/* The lines of a track: operations that go on at once need one each. Numbers of lines are those of threads. */
+/* The lines of a track: operations that go on at once need one each. Numbers of lines are those of
+ * threads. */
 static void put_track(const struct events *events, const struct profile *profile, unsigned track)
 {
     uint64_t ends_ns[LANES_MAX] = {0};
@@ -200,7 +201,7 @@ static void put_rank(const struct events *events, const struct profile *profile)
     for (unsigned track = 0; track < 2 * AXES; track++) put_track(events, profile, track);
 }
 
-/* -------------------------------------------------------------------------------------------- to one file */
+/* ---------------------------------------------------------------------------------- to one file */
 
 static void send_text(struct tutti_comm *world, const char *text, size_t size)
 {

@@ -1,7 +1,8 @@
-/* real.h - the number that the model computes with, and the one routine that takes most of its time.
+/* real.h - the number that the model computes with, and the one routine that takes most of its
+ * time.
  *
- * `real` is float. A program built with -DREAL_DOUBLE computes in double: finite differences and sums in another order
- * then agree to many digits, which tests ask for.
+ * `real` is float. A program built with -DREAL_DOUBLE computes in double: finite differences and
+ * sums in another order then agree to many digits, which tests ask for.
  */
 #ifndef GPT_REAL_H
 #define GPT_REAL_H
@@ -23,7 +24,8 @@ typedef float real;
 #define real_sqrt sqrtf
 #endif
 
-/* A matrix as the product of matrices sees it: rows that lie `stride` elements apart, perhaps read as columns. */
+/* A matrix as the product of matrices sees it: rows that lie `stride` elements apart, perhaps read
+ * as columns. */
 struct matrix {
     const real *values;
     size_t stride;
@@ -42,7 +44,8 @@ static inline struct matrix transposed(const real *values, size_t stride)
 
 enum product_mode { PRODUCT_SET, PRODUCT_ADD };
 
-/* result [rows x columns] = scale * left [rows x inner] * right [inner x columns], or adds that to it. */
+/* result [rows x columns] = scale * left [rows x inner] * right [inner x columns], or adds that to
+ * it. */
 static inline void multiply(size_t rows, size_t columns, size_t inner, real scale,
                             struct matrix left, struct matrix right, enum product_mode mode,
                             real *result, size_t result_stride)
@@ -54,8 +57,9 @@ static inline void multiply(size_t rows, size_t columns, size_t inner, real scal
               (blasint)right.stride, mode == PRODUCT_ADD ? 1 : 0, result, (blasint)result_stride);
 }
 
-/* e^x for x <= 0 and a little above. In float it is written so that compilers make vectors of a loop around it: x is
- * n ln 2 + r with |r| <= ln 2 / 2, e^r is a polynomial, and n goes into the exponent's bits. Relative error 2e-7. */
+/* e^x for x <= 0 and a little above. In float it is written so that compilers make vectors of a
+ * loop around it: x is n ln 2 + r with |r| <= ln 2 / 2, e^r is a polynomial, and n goes into the
+ * exponent's bits. Relative error 2e-7. */
 static inline real real_exp(real x)
 {
 #ifdef REAL_DOUBLE

@@ -10,7 +10,7 @@ struct wide_group {
     int use_count;
 };
 
-/* --------------------------------------------------------------------------------------------- 16 bits */
+/* -------------------------------------------------------------------------------------- 16 bits */
 
 static void widen(const uint16_t *small, size_t count, real *wide)
 {
@@ -23,7 +23,7 @@ static void add_rounded(uint16_t *small, size_t count, const real *wide)
         small[i] = bfloat16_nearest(bfloat16_widened(small[i]) + (float)wide[i]);
 }
 
-/* ----------------------------------------------------------------------------------------- the functions */
+/* -------------------------------------------------------------------------------- the functions */
 
 static real *acquire(enum holder_pass pass, size_t index, void *context)
 {
@@ -102,7 +102,7 @@ static void ready(size_t index, void *context)
         start_reduction(chunk->all, g);
 }
 
-/* -------------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 void shards_holder_init(struct shards_holder *holder, size_t chunk_count)
 {

@@ -5,9 +5,10 @@
  *     layer      ├──── layer 0 ────┼─ layer 1 ┤
  *     waiting       ├ tp ┤ ├ tp ┤   ├ dp ┤
  *
- * Spans lie in each other as calls do, and are of one thread. Waiting in a span is no computing, so the time waited for
- * each axis of the mesh is the time that nothing hid (progress of the training), and where somebody asks for it, spans are
- * kept (profile.h). A look at the clock at both ends of a span is all that it costs.
+ * Spans lie in each other as calls do, and are of one thread. Waiting in a span is no computing, so
+ * the time waited for each axis of the mesh is the time that nothing hid (progress of the
+ * training), and where somebody asks for it, spans are kept (profile.h). A look at the clock at
+ * both ends of a span is all that it costs.
  */
 #ifndef GPT_TIMELINE_H
 #define GPT_TIMELINE_H

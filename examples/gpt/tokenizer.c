@@ -2,7 +2,7 @@
 
 #include "tokenizer_state.h"
 
-/* ---------------------------------------------------------------------------------------------- the tokens */
+/* ----------------------------------------------------------------------------------- the tokens */
 
 struct tokenizer *tokenizer_create(void)
 {
@@ -61,7 +61,7 @@ const unsigned char *tokenizer_bytes(const struct tokenizer *tokenizer, uint32_t
     return tokenizer->tokens[token].bytes;
 }
 
-/* ----------------------------------------------------------------------------------------------- encoding */
+/* ------------------------------------------------------------------------------------- encoding */
 
 enum class { BLANK, LETTER, DIGIT, MARK };
 
@@ -83,7 +83,8 @@ size_t tokenizer_word(const unsigned char *text, size_t size)
     return length;
 }
 
-/* Joins neighbours, the pair that training found first before the others, until no pair is a token. */
+/* Joins neighbours, the pair that training found first before the others, until no pair is a token.
+ * */
 static size_t join_pairs(const struct tokenizer *tokenizer, uint32_t *tokens, size_t count)
 {
     for (;;) {
@@ -114,9 +115,10 @@ size_t tokenizer_encode(const struct tokenizer *tokenizer, const unsigned char *
     return count;
 }
 
-/* -------------------------------------------------------------------------------------------------- a file */
+/* --------------------------------------------------------------------------------------- a file */
 
-/* The file is text: this line, how many pairs there are, and a line for each, in the order of their tokens. */
+/* The file is text: this line, how many pairs there are, and a line for each, in the order of their
+ * tokens. */
 static const char first_line[] = "byte pairs 1\n";
 
 bool tokenizer_print(const struct tokenizer *tokenizer, FILE *file)

@@ -1,12 +1,13 @@
-/* tokenizer.h - text as numbers: byte-pair encoding (Sennrich, Haddow and Birch, Neural machine translation of rare
- * words with subword units, ACL 2016), over bytes.
+/* tokenizer.h - text as numbers: byte-pair encoding (Sennrich, Haddow and Birch, Neural machine
+ * translation of rare words with subword units, ACL 2016), over bytes.
  *
- * Tokens 0 to 255 are the bytes. Every further token is a pair of earlier ones: training takes the most frequent pair
- * of neighbours in the text, makes it a token, and goes on until the vocabulary is full. Encoding joins neighbours in
- * the order in which training found them.
+ * Tokens 0 to 255 are the bytes. Every further token is a pair of earlier ones: training takes the
+ * most frequent pair of neighbours in the text, makes it a token, and goes on until the vocabulary
+ * is full. Encoding joins neighbours in the order in which training found them.
  *
  * 1. Any bytes can be encoded, and decoding gives the same bytes.
- * 2. The text is cut into words first, at most TOKENIZER_WORD_BYTES_MAX long, and no token reaches over a cut.
+ * 2. The text is cut into words first, at most TOKENIZER_WORD_BYTES_MAX long, and no token reaches
+ *    over a cut.
  * 3. Equal text gives an equal tokenizer.
  */
 #ifndef GPT_TOKENIZER_H
@@ -27,11 +28,12 @@ enum {
 struct tokenizer;
 
 /* Learns up to `vocabulary` tokens from a text; there are fewer when no pair occurs twice. Expects
- * 256 <= vocabulary <= TOKENIZER_VOCABULARY_MAX. Takes time O(text + log(text) * distinct words' bytes). */
+ * 256 <= vocabulary <= TOKENIZER_VOCABULARY_MAX. Takes time O(text + log(text) * distinct words'
+ * bytes). */
 struct tokenizer *tokenizer_train(const unsigned char *text, size_t size, size_t vocabulary);
 
-/* Reads what tokenizer_print wrote, from bytes that may be anything. NULL if they are no tokenizer: `why` then points
- * to a constant sentence. */
+/* Reads what tokenizer_print wrote, from bytes that may be anything. NULL if they are no tokenizer:
+ * `why` then points to a constant sentence. */
 struct tokenizer *tokenizer_parse(const char *bytes, size_t size, const char **why);
 
 /* The same from a file. */

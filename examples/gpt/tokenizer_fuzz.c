@@ -1,5 +1,5 @@
-/* Of any bytes: tokenizer_parse ends, gives a reason when it refuses them, and prints a tokenizer that it accepts as it
- * was, and can encode with. */
+/* Of any bytes: tokenizer_parse ends, gives a reason when it refuses them, and prints a tokenizer
+ * that it accepts as it was, and can encode with. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -19,12 +19,12 @@ struct tokenizer {
 /* With the tokens that are bytes. */
 struct tokenizer *tokenizer_create(void);
 
-/* Adds the token for a pair. False, and nothing is done, if there is one already, if the vocabulary is full or if the
- * token would be too long. Expects both < vocabulary. */
+/* Adds the token for a pair. False, and nothing is done, if there is one already, if the vocabulary
+ * is full or if the token would be too long. Expects both < vocabulary. */
 bool tokenizer_add(struct tokenizer *tokenizer, uint32_t left, uint32_t right);
 
-/* The length of the word that a text begins with, at least 1: a run of letters, of digits, of other marks or of blanks.
- * One space may stand before the first three. Expects size > 0. */
+/* The length of the word that a text begins with, at least 1: a run of letters, of digits, of other
+ * marks or of blanks. One space may stand before the first three. Expects size > 0. */
 size_t tokenizer_word(const unsigned char *text, size_t size);
 
 #endif

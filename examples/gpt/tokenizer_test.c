@@ -1,4 +1,5 @@
-/* The tokenizer gives any bytes back, learns the most frequent pairs, and reads no file that is not a tokenizer's.
+/* The tokenizer gives any bytes back, learns the most frequent pairs, and reads no file that is not
+ * a tokenizer's.
  * ctest: label=notsan */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,7 +78,7 @@ static void text_becomes_fewer_tokens(void **state)
     tokenizer_free(tokenizer);
 }
 
-/* ------------------------------------------------------------------ the same, the slow way: all pairs each time */
+/* -------------------------------------------------- the same, the slow way: all pairs each time */
 
 struct slow {
     uint32_t *tokens;
@@ -156,7 +157,7 @@ static void each_token_is_the_most_frequent_pair(void **state)
     }
 }
 
-/* --------------------------------------------------------------------------------------------------- files */
+/* ---------------------------------------------------------------------------------------- files */
 
 static char *print(const struct tokenizer *tokenizer, size_t *size)
 {

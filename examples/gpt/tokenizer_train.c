@@ -1,16 +1,19 @@
 /* tokenizer_train.c - finds the pairs of a tokenizer (tokenizer.h).
  *
- * The text is turned into its distinct words, with how often each is there, and these into symbols, which are tokens
- * that know their neighbours. For each pair of neighbours there is a list of the places where it stands:
+ * The text is turned into its distinct words, with how often each is there, and these into symbols,
+ * which are tokens that know their neighbours. For each pair of neighbours there is a list of the
+ * places where it stands:
  *
  *     symbols    t ─ h ─ e    t ─ h ─ a ─ t       pairs   t h: 0, 3      h e: 1      h a: 4      a t: 5
  *                0   1   2    3   4   5   6
  *
- * Making a token of a pair goes through the pair's list, and changes the lists of the pairs to the left and to the
- * right of each place; so all of training takes as many turns as there are symbols to begin with.
+ * Making a token of a pair goes through the pair's list, and changes the lists of the pairs to the
+ * left and to the right of each place; so all of training takes as many turns as there are symbols
+ * to begin with.
  *
- * A new pair has the new token in it, so its count grows only while that token is made. Afterwards it can only fall. A
- * heap of counts may therefore be out of date in one direction: an entry that comes out with too large a count goes in again.
+ * A new pair has the new token in it, so its count grows only while that token is made. Afterwards
+ * it can only fall. A heap of counts may therefore be out of date in one direction: an entry that
+ * comes out with too large a count goes in again.
  */
 
 #include "tokenizer_state.h"
@@ -44,7 +47,7 @@ struct training {
     size_t heap_count;
 };
 
-/* ------------------------------------------------------------------------------------------------- words */
+/* ---------------------------------------------------------------------------------------- words */
 
 struct word {
     const unsigned char *bytes;
@@ -97,7 +100,7 @@ static struct words count_words(const unsigned char *text, size_t size)
     return words;
 }
 
-/* -------------------------------------------------------------------------------------------------- heap */
+/* ----------------------------------------------------------------------------------------- heap */
 
 /* The more frequent one; of two, the one that was found first, which the text alone decides. */
 static bool is_before(const struct training *training, size_t a, size_t b)
@@ -133,7 +136,7 @@ static struct candidate pop(struct training *training)
     return top;
 }
 
-/* ------------------------------------------------------------------------------------------------- pairs */
+/* ---------------------------------------------------------------------------------------- pairs */
 
 static struct pair *pair_of(struct training *training, uint32_t left, uint32_t right)
 {
@@ -156,7 +159,8 @@ static struct pair *pair_of(struct training *training, uint32_t left, uint32_t r
     return &training->pairs[number];
 }
 
-/* The pair that begins at a symbol is there, or is there no longer. Nothing to do at the end of a word. */
+/* The pair that begins at a symbol is there, or is there no longer. Nothing to do at the end of a
+ * word. */
 static void link_pair(struct training *training, uint32_t place)
 {
     struct symbol *symbols = training->symbols, *symbol = &symbols[place];

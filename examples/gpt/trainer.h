@@ -2,8 +2,8 @@
  *
  *     a step's samples ── micro-batches: forward, backward ── gradients ── clip ── AdamW ── new weights
  *
- * Gradients are those of the mean loss over all tokens of the step, so they do not depend on how the samples are cut into
- * micro-batches, but for the order of sums.
+ * Gradients are those of the mean loss over all tokens of the step, so they do not depend on how
+ * the samples are cut into micro-batches, but for the order of sums.
  */
 #ifndef GPT_TRAINER_H
 #define GPT_TRAINER_H
@@ -36,8 +36,8 @@ struct step_report {
     double rate;
     double gradient_length; /* before clipping */
     bool is_skipped;        /* of many ranks with a loss scale: gradients were not finite */
-    /* Of many ranks (mesh.h), in the mean: the time of the step, and what of it they waited for stages, for replicas and
-     * for slices. */
+    /* Of many ranks (mesh.h), in the mean: the time of the step, and what of it they waited for
+     * stages, for replicas and for slices. */
     double step_s, waited_s[3];
 };
 

@@ -6,7 +6,7 @@ static const enum mesh_axis axes[VOLUMES] = {VOLUME_LIST(VOLUME_AXIS)};
 static const char *const whats[VOLUMES] = {VOLUME_LIST(VOLUME_WHAT)};
 static const char *const kinds[VOLUME_KINDS] = {"allreduce", "reduce_scatter", "allgather", "send"};
 
-/* ------------------------------------------------------------------------------------------- what is counted */
+/* ------------------------------------------------------------------------------ what is counted */
 
 static struct amount look(const struct mesh *mesh, enum mesh_axis axis)
 {
@@ -53,7 +53,7 @@ void volumes_note(struct volumes *volumes, enum volume volume)
     *seen = now;
 }
 
-/* --------------------------------------------------------------------------------------- what the books say */
+/* --------------------------------------------------------------------------- what the books say */
 
 static void add(struct amount *amount, enum volume_kind kind, size_t calls, size_t bytes)
 {
@@ -70,7 +70,8 @@ static void add_slices(struct amount *amount, const struct volumes_setting *s, s
     if (s->rows_split) add(amount, KIND_ALLGATHER, m * gathers, bytes);
 }
 
-/* How often a layer adds up rows and gathers them, forward and backward: 4, and 2 more of what is done again. */
+/* How often a layer adds up rows and gathers them, forward and backward: 4, and 2 more of what is
+ * done again. */
 static size_t layer_sums(const struct volumes_setting *s)
 {
     return s->recomputes ? 6 : 4;
@@ -81,7 +82,8 @@ static size_t layer_gathers(const struct volumes_setting *s)
     return s->recomputes || s->gathers_again ? 6 : 4;
 }
 
-/* Of all groups together: how many operations carry them is the groups' affair, so calls are not said. */
+/* Of all groups together: how many operations carry them is the groups' affair, so calls are not
+ * said. */
 static void add_parameters(struct amount *amount, const struct volumes_setting *s)
 {
     const size_t gradients = s->parameters * s->gradient_bytes, m = s->micro_batches;
@@ -140,7 +142,7 @@ static struct amount book(const struct volumes *volumes, enum volume volume)
     return amount;
 }
 
-/* ----------------------------------------------------------------------------------------------- both sides */
+/* ----------------------------------------------------------------------------------- both sides */
 
 static void describe_parameters(const struct volumes *volumes, char *text, size_t size)
 {
@@ -212,7 +214,8 @@ static struct amount counted_of(const struct volumes *volumes, enum volume volum
     return amount;
 }
 
-/* New parameters are gathered after the steps that were not skipped, unless they are gathered in passes. */
+/* New parameters are gathered after the steps that were not skipped, unless they are gathered in
+ * passes. */
 static bool are_equal(const struct volumes *volumes, enum volume volume,
                       const struct amount *counted, const struct amount *of_a_step)
 {

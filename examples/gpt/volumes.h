@@ -1,6 +1,8 @@
-/* volumes.h - what a step sends along each axis of the mesh: as the library counted it, beside the formulas of the books.
+/* volumes.h - what a step sends along each axis of the mesh: as the library counted it, beside the
+ * formulas of the books.
  *
- *     n ranks of the axis, Psi parameters of a rank, m micro-batches, p stages; B = a micro-batch's rows x width
+ *     n ranks of the axis, Psi parameters of a rank, m micro-batches, p stages; B = a micro-batch's
+ *     rows x width
  *
  *     replicas   ZeRO 0 and 1    2 (n - 1) / n Psi          gradients once, and with ZeRO 1 parameters
  *                ZeRO 2          (m + 1) (n - 1) / n Psi    gradients of each micro-batch, parameters once
@@ -9,9 +11,10 @@
  *                rows split      4 allgathers and 4 reduce_scatters of B; 6 allgathers if whole inputs are gathered again
  *     stages     a boundary      an activation and a gradient of each micro-batch, p - 1 boundaries; p v - 1 with v chunks
  *
- * Embedding, head, loss, lengths of gradients and what else there is are lines of their own, so every byte of the step is in
- * one line. A rank's volume of an allreduce of S bytes is 2 (n - 1) / n S, that of an allgather or reduce_scatter of S bytes
- * in all (n - 1) / n S, whatever algorithm moves them.
+ * Embedding, head, loss, lengths of gradients and what else there is are lines of their own, so
+ * every byte of the step is in one line. A rank's volume of an allreduce of S bytes is 2 (n - 1) /
+ * n S, that of an allgather or reduce_scatter of S bytes in all (n - 1) / n S, whatever algorithm
+ * moves them.
  */
 #ifndef GPT_VOLUMES_H
 #define GPT_VOLUMES_H
@@ -75,16 +78,18 @@ struct volumes {
 void volumes_init(struct volumes *volumes, const struct mesh *mesh,
                   const struct volumes_setting *setting);
 
-/* A step begins. Operations between steps belong to none, but for those of replicas, which may go on from one step to
- * the next. */
+/* A step begins. Operations between steps belong to none, but for those of replicas, which may go
+ * on from one step to the next. */
 void volumes_begin_step(struct volumes *volumes);
 /* The optimizer left the step out. */
 void volumes_skip_step(struct volumes *volumes);
 
-/* What the axis did since it was looked at last belongs to this. Does nothing if there are no volumes. */
+/* What the axis did since it was looked at last belongs to this. Does nothing if there are no
+ * volumes. */
 void volumes_note(struct volumes *volumes, enum volume volume);
 
-/* Prints both sides, for this rank, unless the file is NULL. Collective. Returns on how many ranks they differ. */
+/* Prints both sides, for this rank, unless the file is NULL. Collective. Returns on how many ranks
+ * they differ. */
 size_t volumes_print(const struct volumes *volumes, FILE *file);
 
 #endif

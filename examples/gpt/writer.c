@@ -42,7 +42,8 @@ void writer_write(struct model *model, struct saved *saved, const struct tokeniz
     memcpy(tokens, prompt, prompt_count * sizeof *tokens);
     for (size_t i = 0; i < count; i++) print(tokenizer, tokens[i], file);
     for (size_t i = 0; i < options->tokens; i++) {
-        /* Tokens behind the last one change nothing before it. Targets are needed for a loss that nobody asks for. */
+        /* Tokens behind the last one change nothing before it. Targets are needed for a loss that
+         * nobody asks for. */
         const struct batch batch = {
             .samples = 1, .inputs = tokens, .targets = tokens, .numbers = &number};
         model_forward(model, &batch, saved, NULL, NULL);

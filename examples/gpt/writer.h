@@ -13,8 +13,9 @@ struct writer_options {
     uint64_t seed;
 };
 
-/* Writes the bytes of some tokens, which begin with `prompt`'s, and of those that the model has follow. The model is a
- * whole one. Each token costs a forward pass over a context. Expects 1 <= prompt_count <= the context. */
+/* Writes the bytes of some tokens, which begin with `prompt`'s, and of those that the model has
+ * follow. The model is a whole one. Each token costs a forward pass over a context. Expects 1 <=
+ * prompt_count <= the context. */
 void writer_write(struct model *model, struct saved *saved, const struct tokenizer *tokenizer,
                   const struct writer_options *options, const uint32_t *prompt, size_t prompt_count,
                   FILE *file);

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "plan/fingerprint.h"
 
-/* ------------------------------------------------------------------------------------------- plans */
+/* ---------------------------------------------------------------------------------------- plans */
 
 /* One rank's plan at a time. */
 static enum tutti_status take_plan(const struct algorithm *algorithm,
@@ -56,7 +56,7 @@ static enum tutti_status take_small_plans(const struct algorithm *algorithm, uns
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------- parameters */
+/* ----------------------------------------------------------------------------------- parameters */
 
 /* As generators see them: the numbers of groups mean nothing. */
 static enum tutti_status take_levels(const struct algo_params *params, uint64_t *fingerprint,

@@ -10,8 +10,9 @@
  *
  *   up to ALGO_FINGERPRINT_RANKS   the whole plan is made and looked at
  *   above                          the same of small plans of that algorithm, for 2, 3, 4, 5 and 8 ranks, with roots, with
- *                                  and without an order of ranks, or on hosts and racks of several sizes. A generator that writes other
- *                                  steps shows in these, unless it does so for large plans alone.
+ *                                  and without an order of ranks, or on hosts and racks of several
+ *                                  sizes. A generator that writes other steps shows in these,
+ *                                  unless it does so for large plans alone.
  *
  * In both cases the fingerprint also covers all parameters, so that ranks that disagree about one
  * are told so even if it makes no difference to the plan. Only in_place is left out: it is each

@@ -140,7 +140,7 @@ static void algorithms_are_told_apart(void **state)
         }
 }
 
-/* ------------------------------------------------------------------------------------ another generator */
+/* ---------------------------------------------------------------------------- another generator */
 
 static algo_generate *original;
 static int changed_rank; /* of the rank whose first step is another one */

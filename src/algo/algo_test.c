@@ -753,7 +753,7 @@ static void pairwise_has_one_exchange_in_flight(void **state)
     plan_rank_free(plan);
 }
 
-/* ------------------------------------------------------------------------------------------ bits */
+/* ----------------------------------------------------------------------------------------- bits */
 
 enum { BITS_RANKS_MAX = 17, BITS_CHUNKS_MAX = 64, BITS_STEPS_MAX = 256, BITS_CHANNELS = 2 };
 
@@ -812,7 +812,8 @@ static void run_step(struct bits_run *run, const struct rank_plan *plan,
     }
 }
 
-/* The bits of all ranks' results, which must be one number; every chunk of a rank has the same input. */
+/* The bits of all ranks' results, which must be one number; every chunk of a rank has the same
+ * input. */
 static float allreduce_bits(const char *name, int ranks, const float *inputs)
 {
     struct plan *plan = make_named(COLLECTIVE_ALLREDUCE, name, ranks);

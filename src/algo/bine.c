@@ -16,7 +16,8 @@
  * it passes the last rank and lies in a user's buffer.
  *
  * A rank gets what the root sends at the level of the lowest digit that is not like the one above
- * it, its distance from the root being written to base -2; its own partners are at the levels below.
+ * it, its distance from the root being written to base -2; its own partners are at the levels
+ * below.
  *
  * The butterflies are those with the farthest partners first (for reduce_scatter; allgather is the
  * way back).  All pairs that meet have then summed up the same ranks in the same way: one
@@ -184,8 +185,8 @@ static void send_from_root(struct plan_builder *b, int peer, struct rank_run run
     if (head < run.count) plan_send_from(b, peer, PLAN_INPUT, 0, run.count - head);
 }
 
-/* Blocks of our own run that travel to or from the parent as a first message; the rest, if any, as a
- * second one. */
+/* Blocks of our own run that travel to or from the parent as a first message; the rest, if any, as
+ * a second one. */
 static uint32_t head_for_parent(const struct tree *tree)
 {
     const struct rank_run own = own_subtree(tree);

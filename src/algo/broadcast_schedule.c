@@ -7,14 +7,14 @@
  *
  * In a phase v needs its new base block and the phase before's others, one in each round. The rank
  * v - skips[k], from which it hears in round k, may have what one of the ranks above v - skips[k+1]
- * up to itself began the phase with: so v looks there for a base block that it still lacks. It takes
- * the nearest rank that is a sum of skips of such blocks, and nearer to none than before. Ranks
- * before the root are those at the end of the circle, therefore it is v + p that is looked from; and
- * the root, which is the skip p, has the new base block.
+ * up to itself began the phase with: so v looks there for a base block that it still lacks. It
+ * takes the nearest rank that is a sum of skips of such blocks, and nearer to none than before.
+ * Ranks before the root are those at the end of the circle, therefore it is v + p that is looked
+ * from; and the root, which is the skip p, has the new base block.
  *
  * That this choice always exists and that the sender then has the block is Träff's theorem (see
- * circulant_broadcast.c); the test looks at all ranks of many circles. O(q^3) for a rank, since what
- * it sends is what others receive. */
+ * circulant_broadcast.c); the test looks at all ranks of many circles. O(q^3) for a rank, since
+ * what it sends is what others receive. */
 #include "algo/broadcast_schedule.h"
 
 static int base_block(const struct circulant *circulant, int rank)

@@ -13,8 +13,8 @@
  *                                4            -1  -2   0
  *
  * Invariants, which make it right (broadcast_schedule_test.c):
- *   1. In a phase a rank receives its base block b, from 0 to q-1, and every block of the phase before
- *      but b-q, which it has: so all blocks, each once.
+ *   1. In a phase a rank receives its base block b, from 0 to q-1, and every block of the phase
+ *      before but b-q, which it has: so all blocks, each once.
  *   2. A block that is sent in round k was received in an earlier round, or is the base block of
  *      the phase before, or the sender is the root, which sends block k.
  */

@@ -133,7 +133,8 @@ static struct bruck bruck_of(const struct algo_params *params, int rank, struct 
     return bruck;
 }
 
-/* Blocks whose distances are `distance` and up to count-1 more, which have come with that digit and now go. */
+/* Blocks whose distances are `distance` and up to count-1 more, which have come with that digit and
+ * now go. */
 static void pack_run(const struct bruck *bruck, int from, uint32_t from_digit, int to,
                      uint32_t to_digit, uint32_t distance)
 {

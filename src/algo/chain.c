@@ -21,8 +21,9 @@
  * The reduction is in ring order from root+1 to root, hence commutative operations (though one tree
  * for all elements). Allreduce keeps rank order, but its halves have different trees.
  *
- * All go from rank to rank in the order of nearness, if there is one: a piece then crosses from core to
- * core once, while the ranks that share a core find it in their cache, and leaves a host or a rack once.
+ * All go from rank to rank in the order of nearness, if there is one: a piece then crosses from
+ * core to core once, while the ranks that share a core find it in their cache, and leaves a host or
+ * a rack once.
  *
  * Source: Pjesivac-Grbovic et al., "Performance Analysis of MPI Collective Operations", Cluster
  * Computing 10(2), 2007 (pipeline).
@@ -74,7 +75,8 @@ static int after_in_chain(const struct circle *circle)
     return circle->self + 1 < circle->rank_count ? circle_at(circle, 1) : -1;
 }
 
-/* A step that adds this rank's half to what comes from `before` (-1: nobody), in the order of ranks; not ended. */
+/* A step that adds this rank's half to what comes from `before` (-1: nobody), in the order of
+ * ranks; not ended. */
 static void begin_half(struct plan_builder *b, uint32_t half, int before)
 {
     plan_lane(b);
@@ -130,8 +132,8 @@ void chain_allreduce(const struct algo_params *params, int rank, struct plan_bui
     reduce_there_and_back(b, 1, higher, lower);
 }
 
-/* Half of the buffer: `before` and `after` are the neighbours in the order of reduction, -1 where the chain ends;
- * `last` is the one that completes it. */
+/* Half of the buffer: `before` and `after` are the neighbours in the order of reduction, -1 where
+ * the chain ends; `last` is the one that completes it. */
 static void relay_half(struct plan_builder *b, uint32_t half, int before, int after, int last,
                        int all)
 {

@@ -21,8 +21,8 @@
  * Operands come in another order for each block: a commutative operation, and not one tree for all.
  * Any rank count; at most k ceil(log_(k+1) p) links each way.
  *
- * Source: Träff, "Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms", arXiv:2410.14234,
- * 2024; for k ports Bruck et al. 1997 (see bruck.c).
+ * Source: Träff, "Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms",
+ * arXiv:2410.14234, 2024; for k ports Bruck et al. 1997 (see bruck.c).
  */
 #include "algo/circulant.h"
 

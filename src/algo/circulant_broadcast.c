@@ -1,4 +1,5 @@
-/* circulant_broadcast.c - broadcast and reduce of S blocks in S-1+q rounds, the fewest there can be.
+/* circulant_broadcast.c - broadcast and reduce of S blocks in S-1+q rounds, the fewest there can
+ * be.
  *
  *     p = 5, S = 3: the block that arrives in the rounds 0 .. 4, and from whom
  *
@@ -8,14 +9,14 @@
  *       rank 4     .        .     1 from 3  0 from 2  2 from 1
  *
  * Everyone sends and receives one block a round, with peers at distances that all ranks share:
- * broadcast_schedule.h says which.  Reduce is the same backwards in time: a block's partial sum goes
- * to the rank that it would have come from, after those have come that it would have gone to.
+ * broadcast_schedule.h says which.  Reduce is the same backwards in time: a block's partial sum
+ * goes to the rank that it would have come from, after those have come that it would have gone to.
  *
  * Cost: (S-1+q) (alpha + n/S beta [+ n/S gamma]), q = ceil(log2 p): near n beta for long messages
  * as with a chain, after q and not p-1 rounds; for medium to large messages and many ranks.
  *
- * Every block has another tree, and children come in the order of rounds: reduce needs a commutative
- * operation.  Any rank count and root; at most q links each way.
+ * Every block has another tree, and children come in the order of rounds: reduce needs a
+ * commutative operation.  Any rank count and root; at most q links each way.
  *
  * Source: Träff, "Optimal Broadcast Schedules in Logarithmic Time with Applications to Broadcast,
  * All-Broadcast, Reduction and All-Reduction", arXiv:2407.18004, 2024.

@@ -92,8 +92,8 @@ void doubling_allgather(const struct algo_params *params, int rank, struct plan_
     }
 }
 
-/* In a round everyone tells the peers at the multiples of a power of the radix that all those of which
- * it has heard are there. */
+/* In a round everyone tells the peers at the multiples of a power of the radix that all those of
+ * which it has heard are there. */
 void doubling_barrier(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int ranks = params->rank_count;

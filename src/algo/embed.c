@@ -217,7 +217,8 @@ bool embed_fits(const struct embedder *embedder, const struct plan_step *step)
            lies_in_one_piece(embedder, step->destination, step->chunk_count);
 }
 
-/* The root has in its input all that it stores in its output, even if the plan brings it from elsewhere. */
+/* The root has in its input all that it stores in its output, even if the plan brings it from
+ * elsewhere. */
 static bool lies_in_input(const struct embedder *embedder, const struct plan_step *step,
                           const struct plan_source *source, struct plan_location *place)
 {

@@ -1,8 +1,9 @@
 /* generate.h - one rank's plan, by one generator.
  *
- * A generator writes down one rank's steps and nothing else: no allocation, no state, the same parameters on
- * every rank. Plans that are made of other ones (composed.c, hierarchical.c) call the generators of their parts
- * through this; the list of all (algo.h) stands above both and is known to neither.
+ * A generator writes down one rank's steps and nothing else: no allocation, no state, the same
+ * parameters on every rank. Plans that are made of other ones (composed.c, hierarchical.c) call the
+ * generators of their parts through this; the list of all (algo.h) stands above both and is known
+ * to neither.
  */
 #ifndef TUTTI_ALGO_GENERATE_H
 #define TUTTI_ALGO_GENERATE_H
@@ -38,8 +39,9 @@ struct algo_params {
 
 typedef void algo_generate(const struct algo_params *params, int rank, struct plan_builder *builder);
 
-/* The generator is one of the parameters' collective and can do that number of ranks; order and levels were checked. A rank or
- * root out of range is found here. *message tells what went wrong; *rank_plan is the caller's, NULL on failure. */
+/* The generator is one of the parameters' collective and can do that number of ranks; order and
+ * levels were checked. A rank or root out of range is found here. *message tells what went wrong;
+ * *rank_plan is the caller's, NULL on failure. */
 enum tutti_status generate_rank_plan(algo_generate *generate, const struct algo_params *params,
                                      int rank, struct rank_plan **rank_plan, const char **message);
 

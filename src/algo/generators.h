@@ -60,7 +60,8 @@ static inline int rank_at(int rank, int distance, int rank_count)
     return at < 0 ? at + rank_count : at;
 }
 
-/* A rank's place among all, in the order of nearness where one is given: `self` is the place, not the rank. */
+/* A rank's place among all, in the order of nearness where one is given: `self` is the place, not
+ * the rank. */
 struct circle {
     const int *order; /* NULL: as ranks are numbered */
     int self, rank_count;

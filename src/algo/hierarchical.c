@@ -1,5 +1,5 @@
-/* hierarchical.c - plans for hosts, racks and so on: each level has an algorithm of its own, embedded
- * (embed.h) in the ranks of one team after another and composed (compose.h) to one plan.
+/* hierarchical.c - plans for hosts, racks and so on: each level has an algorithm of its own,
+ * embedded (embed.h) in the ranks of one team after another and composed (compose.h) to one plan.
  *
  *     two hosts of three ranks      in the host          across          in the host
  *     rank 0   a b c                A . .   \            A . .           A B C
@@ -26,13 +26,13 @@
  *     broadcast, reduce                   (S + lg N) (2 a + n/SL b)      in S pieces, on double trees
  *     gather, scatter                     lg N a + (N-1)/N n b           at the root
  *
- * Uneven teams (levels.h): a host of fewer ranks has ranks with several shards.  No card carries more
- * than 1/l of what a single card of a host would, where l is the number of ranks of the smallest
- * host; no algorithm can do better for that host's cards.
+ * Uneven teams (levels.h): a host of fewer ranks has ranks with several shards.  No card carries
+ * more than 1/l of what a single card of a host would, where l is the number of ranks of the
+ * smallest host; no algorithm can do better for that host's cards.
  *
- * Order.  All of a rank's teams are at work one after the other, in an order that is the same on all
- * ranks: by shard, and within a shard by level.  So teams that share ranks do not wait for each other
- * in a circle.
+ * Order.  All of a rank's teams are at work one after the other, in an order that is the same on
+ * all ranks: by shard, and within a shard by level.  So teams that share ranks do not wait for each
+ * other in a circle.
  *
  * This file has the vectors on rails; hierarchical_blocks.c has the blocks on rails,
  * hierarchical_leaders.c the algorithms that go through leaders, hierarchical_exchange.c all-to-all
@@ -44,14 +44,14 @@
  * All need a commutative operation.  Any number of levels, ranks in any order, teams of any size.
  *
  * Source: Cho, Finkler, Kung, Hunter, "BlueConnect: Decomposing All-Reduce for Deep Learning on
- * Heterogeneous Network Hierarchy", MLSys 2019; Karonis, de Supinski, Foster, Gropp, Lusk, Bresnahan,
- * "Exploiting Hierarchy in Parallel Computer Networks to Optimize Collective Operation Performance",
- * IPDPS 2000, for leaders.
+ * Heterogeneous Network Hierarchy", MLSys 2019; Karonis, de Supinski, Foster, Gropp, Lusk,
+ * Bresnahan, "Exploiting Hierarchy in Parallel Computer Networks to Optimize Collective Operation
+ * Performance", IPDPS 2000, for leaders.
  */
 #include "algo/generators.h"
 #include "algo/hierarchical_design.h"
 
-/* ------------------------------------------------------------------------------ vectors on rails */
+/* ----------------------------------------------------------------------------- vectors on rails */
 
 /* The generators that do the work: in hosts, between the teams of the levels in between, and at the
  * top. */
@@ -97,8 +97,8 @@ static void cut_vector(struct vector_design *v, uint32_t top_parts)
     v->like = identity(d, d->shape.parts);
 }
 
-/* Reduces the chunks from `first` on, which lie in `from` and then in the output, where each is the same
- * number. */
+/* Reduces the chunks from `first` on, which lie in `from` and then in the output, where each is the
+ * same number. */
 static void allreduce_on(struct vector_design *v, int level, struct path path, uint32_t first,
                          enum plan_buffer from)
 {
@@ -184,8 +184,8 @@ void hierarchical_ring_allreduce(const struct algo_params *params, int rank, str
 
 /* ---------------------------------------------------------------------- broadcast and reduce on rails
  *
- * Shards are made in the root's host only; above it a whole shard goes from team to team, through one
- * unit of each: the root's, or another one for each shard. */
+ * Shards are made in the root's host only; above it a whole shard goes from team to team, through
+ * one unit of each: the root's, or another one for each shard. */
 
 /* From where on a shard is shared by hosts: hosts of one rank make no shards. */
 static int first_shared_level(const struct design *d)

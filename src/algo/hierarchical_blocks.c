@@ -1,5 +1,5 @@
-/* hierarchical_blocks.c - reduce_scatter and allgather of ranks on hosts: every rank drives a rail (see
- * hierarchical.c).
+/* hierarchical_blocks.c - reduce_scatter and allgather of ranks on hosts: every rank drives a rail
+ * (see hierarchical.c).
  *
  *     allgather, two hosts of three ranks
  *     rank 0   a          across     a d          in the host      a b c d e f
@@ -9,17 +9,18 @@
  *     rank 4   e          equals     b e          first the blocks of one host, then of the next
  *     rank 5   f                     c f          reduce_scatter is the way back
  *
- * A block's path is one on which its rank stands for all its units.  On a rail travel the blocks of its
- * path, of each top unit one at most.  In reduce_scatter those that a member of a team collects on its
- * way up, in allgather those that it hands on on its way down, are the same: round t of a level is a
- * small plan with the t-th of each member.
+ * A block's path is one on which its rank stands for all its units.  On a rail travel the blocks of
+ * its path, of each top unit one at most.  In reduce_scatter those that a member of a team collects
+ * on its way up, in allgather those that it hands on on its way down, are the same: round t of a
+ * level is a small plan with the t-th of each member.
  *
- * Cost for N hosts of L ranks, across hosts: (N-1) alpha + (N-1)/N n/L beta, around rings, for n bytes
- * of all blocks together: the fewest bytes.  Each further level adds its rounds.  Uneven hosts: a rank
- * has the shards that it has in hierarchical.c, so a card of the smallest host carries the most.
+ * Cost for N hosts of L ranks, across hosts: (N-1) alpha + (N-1)/N n/L beta, around rings, for n
+ * bytes of all blocks together: the fewest bytes.  Each further level adds its rounds.  Uneven
+ * hosts: a rank has the shards that it has in hierarchical.c, so a card of the smallest host
+ * carries the most.
  *
- * Blocks are sent from where they lie and gathered where they belong; sums that are under way lie in
- * scratch.  A commutative operation; any levels, ranks in any order.
+ * Blocks are sent from where they lie and gathered where they belong; sums that are under way lie
+ * in scratch.  A commutative operation; any levels, ranks in any order.
  *
  * Source: Cho et al. 2019 (see hierarchical.c).
  */

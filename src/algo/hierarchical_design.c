@@ -11,7 +11,7 @@ struct design_part {
     struct rank_plan *plan;
 };
 
-/* ----------------------------------------------------------------------------------------- memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 static void design_fail(struct design *d)
 {
@@ -95,7 +95,7 @@ void design_end_slice(struct design *d)
     if (!design_failed(d)) compose_sequence(d->b, &d->shape, d->embeddings, d->embedding_count);
 }
 
-/* ------------------------------------------------------------------------------------------ teams */
+/* ---------------------------------------------------------------------------------------- teams */
 
 int design_member_count_at(const struct design *d, int level, int position)
 {
@@ -147,7 +147,7 @@ struct embedding *design_embed(struct design *d, enum collective collective,
     return embedding;
 }
 
-/* ------------------------------------------------------------------------------------------ rails */
+/* ---------------------------------------------------------------------------------------- rails */
 
 static int position_on(const struct design *d, const struct path *path, int level, int unit)
 {

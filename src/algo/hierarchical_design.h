@@ -15,9 +15,9 @@
 #include "algo/compose.h"
 #include "algo/levels.h"
 
-/* Slices take their way through all levels in lanes and on channels of their own: while one is on the network
- * another one is in the hosts.  Two channels are what rings and circulant graphs take, and transports have four.
- * In a host the way back has its own one, since it goes to groups. */
+/* Slices take their way through all levels in lanes and on channels of their own: while one is on
+ * the network another one is in the hosts.  Two channels are what rings and circulant graphs take,
+ * and transports have four. In a host the way back has its own one, since it goes to groups. */
 enum { DESIGN_SLICES = 2, DESIGN_SLICE_CHANNELS = 2, DESIGN_GATHER_CHANNEL = 1 };
 
 struct design_part; /* a small plan that may be used in several places */
@@ -54,7 +54,7 @@ void design_set_parts(struct design *design, uint32_t parts);
 void design_begin_slice(struct design *design, uint32_t slice);
 void design_end_slice(struct design *design);
 
-/* ---------------------------------------------------------------------------------- teams of ranks */
+/* ------------------------------------------------------------------------------- teams of ranks */
 
 /* Some ranks with a job, one of each unit of a team of the hierarchy. */
 struct subgroup {
@@ -78,9 +78,10 @@ const struct rank_plan *design_part(struct design *design, enum collective colle
 struct embedding *design_embed(struct design *design, enum collective collective,
                                algo_generate *generate, const struct subgroup *team, int channel);
 
-/* -------------------------------------------------------------------------------------------- rails */
+/* ---------------------------------------------------------------------------------------- rails */
 
-/* A path names a shard of a shard of ..: shards[k] is the one at level k.  Every unit has one rank on a path. */
+/* A path names a shard of a shard of ..: shards[k] is the one at level k.  Every unit has one rank
+ * on a path. */
 struct path {
     int shards[ALGO_LEVELS_MAX];
 };

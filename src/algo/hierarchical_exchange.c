@@ -12,9 +12,9 @@
  *               send those for ours
  *     lane 1    messages from other hosts, as they come
  *
- * Cost: (N-1) alpha + (N-1)/N n beta for N hosts, of n bytes that a rank sends; pairwise takes L times
- * as many alphas.  In a host every block goes once more from rank to rank.  A host of fewer ranks has
- * ranks on several rails, who send a message to each.  Only the level of hosts is heeded.
+ * Cost: (N-1) alpha + (N-1)/N n beta for N hosts, of n bytes that a rank sends; pairwise takes L
+ * times as many alphas.  In a host every block goes once more from rank to rank.  A host of fewer
+ * ranks has ranks on several rails, who send a message to each.  Only the level of hosts is heeded.
  *
  * A pair of ranks exchanges one message across hosts, so neither waits for room. If the ranks of
  * the sending host are no run, a message is unpacked by copies.
@@ -23,8 +23,9 @@
  * dissemination, and it all goes back; leaders are first ranks. Cost: lg N alpha across, and both
  * ways through the levels below.
  *
- * Source: Träff, Rougier, "MPI Collectives and Datatypes for Hierarchical All-to-all Communication",
- * EuroMPI/ASIA 2014; Karonis et al. 2000 (see hierarchical.c); Hensgen et al. 1988 (see doubling.c).
+ * Source: Träff, Rougier, "MPI Collectives and Datatypes for Hierarchical All-to-all
+ * Communication", EuroMPI/ASIA 2014; Karonis et al. 2000 (see hierarchical.c); Hensgen et al. 1988
+ * (see doubling.c).
  */
 #include <stdlib.h>
 
@@ -34,7 +35,7 @@
 
 static const char OUT_OF_MEMORY[] = "out of memory while a hierarchical plan was made";
 
-/* ------------------------------------------------------------------------------------- all-to-all */
+/* ----------------------------------------------------------------------------------- all-to-all */
 
 struct exchange {
     struct plan_builder *b;
@@ -229,7 +230,8 @@ void hierarchical_alltoall(const struct algo_params *params, int rank, struct pl
     plan_lane(b);
     exchange_in_host(&e);
     send_across(&e);
-    /* A copy of a place onto itself: its end tells that all of our blocks have left where they lay. */
+    /* A copy of a place onto itself: its end tells that all of our blocks have left where they lay.
+     * */
     const uint32_t own = (uint32_t)rank;
     const uint32_t sent = plan_copy(b, PLAN_INPUT, own, PLAN_OUTPUT, own, 1);
     plan_lane(b);
@@ -239,7 +241,7 @@ void hierarchical_alltoall(const struct algo_params *params, int rank, struct pl
     exchange_release(&e);
 }
 
-/* ---------------------------------------------------------------------------------------- barrier */
+/* -------------------------------------------------------------------------------------- barrier */
 
 struct post {
     struct plan_builder *b;

@@ -1,4 +1,5 @@
-/* hierarchical_leaders.c - few bytes between ranks on hosts: through one leader for each host, each rack and so on.
+/* hierarchical_leaders.c - few bytes between ranks on hosts: through one leader for each host, each
+ * rack and so on.
  *
  *     two racks of two hosts      0   1   2     3   4     5   6   7     8   9
  *     of 3, 2, 3, 2 ranks         +---+---+     +---+     +---+---+     +---+    in the host
@@ -15,12 +16,12 @@
  * unit's blocks are one message. They lie in the user's buffer if that is the order of ranks, too;
  * otherwise they are copied.
  *
- * Cost across N hosts: lg N (alpha + n beta) for vectors of n bytes, lg N alpha + (N-1)/N n beta for
- * blocks of n bytes in all; L times fewer messages than without leaders, for L ranks a host, at L times
- * the bytes at one card.
+ * Cost across N hosts: lg N (alpha + n beta) for vectors of n bytes, lg N alpha + (N-1)/N n beta
+ * for blocks of n bytes in all; L times fewer messages than without leaders, for L ranks a host, at
+ * L times the bytes at one card.
  *
- * One association tree where a whole vector is reduced.  A commutative operation; any levels, ranks in
- * any order, any root.
+ * One association tree where a whole vector is reduced.  A commutative operation; any levels, ranks
+ * in any order, any root.
  *
  * Source: Karonis et al. 2000 (see hierarchical.c).
  */
@@ -122,7 +123,7 @@ void hierarchical_tree_reduce(const struct algo_params *params, int rank, struct
     design_release(&d);
 }
 
-/* ------------------------------------------------------------------------- blocks through leaders */
+/* ----------------------------------------------------------------------- blocks through leaders */
 
 /* The largest unit that this rank leads. */
 static struct level_members led_positions(const struct design *d)

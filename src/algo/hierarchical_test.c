@@ -1,8 +1,8 @@
 /* One thread, so the thread sanitizer has nothing to see.
  *
  * ctest: label=notsan */
-/* The hierarchical algorithms over hosts, racks and rooms of many shapes, ranks in any order, every root: proven, with
- * the bytes and messages across hosts that their files promise. */
+/* The hierarchical algorithms over hosts, racks and rooms of many shapes, ranks in any order, every
+ * root: proven, with the bytes and messages across hosts that their files promise. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -478,7 +478,7 @@ static void barrier_sends_logarithmically_many_messages_across(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------- structure */
+/* ------------------------------------------------------------------------------------ structure */
 
 /* The rank that is where another one would be, were ranks numbered host by host. */
 static void map_ranks(const struct host_map *map, int *rank_at)
@@ -519,7 +519,8 @@ static void interleaved_ranks_send_what_contiguous_ones_do(void **state)
     }
 }
 
-/* Each slice takes its way through all levels in lanes of its own: nothing waits for the other one. */
+/* Each slice takes its way through all levels in lanes of its own: nothing waits for the other one.
+ * */
 static void slices_do_not_wait_for_each_other(void **state)
 {
     (void)state;

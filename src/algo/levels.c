@@ -4,7 +4,7 @@
 
 static const char OUT_OF_MEMORY[] = "out of memory while a plan was made";
 
-/* ---------------------------------------------------------------------------------- numbered groups */
+/* ------------------------------------------------------------------------------ numbered groups */
 
 struct entry {
     int group, rank;
@@ -31,7 +31,8 @@ static bool find_firsts_by_sorting(const int *group_of, int rank_count, int *fir
     return true;
 }
 
-/* Groups have numbers of any kind, and mostly such as ranks have: then a table says who was the first of one. */
+/* Groups have numbers of any kind, and mostly such as ranks have: then a table says who was the
+ * first of one. */
 static bool are_small(const int *group_of, int rank_count)
 {
     for (int r = 0; r < rank_count; r++)
@@ -61,7 +62,7 @@ int algo_number_groups(const int *group_of, int rank_count, int *number, int *fi
     return count;
 }
 
-/* -------------------------------------------------------------------------------------------- the check */
+/* ------------------------------------------------------------------------------------ the check */
 
 /* Whether ranks that are together at one level are so at the next. */
 static bool nests(const int *first_of, const int *next_group_of, int rank_count)
@@ -97,7 +98,7 @@ enum tutti_status algo_check_levels(const struct algo_levels *levels, int rank_c
     return status;
 }
 
-/* -------------------------------------------------------------------------------------------- hierarchy */
+/* ------------------------------------------------------------------------------------ hierarchy */
 
 /* Stable, so that the last one sorted by comes first. */
 static bool sort_by(const int *number, int group_count, int *order, int rank_count)
@@ -253,7 +254,7 @@ enum tutti_status algo_order_by_levels(const struct algo_levels *levels, int ran
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------- shards */
+/* --------------------------------------------------------------------------------------- shards */
 
 int shard_owner(int shard_count, int member_count, int shard)
 {

@@ -1,4 +1,5 @@
-/* levels.h - the host map as the hierarchical algorithms see it: ranks in teams, teams in larger teams.
+/* levels.h - the host map as the hierarchical algorithms see it: ranks in teams, teams in larger
+ * teams.
  *
  *     racks       [              0              ] [     1     ]      level 2's team: the racks
  *     hosts       [   0   ] [ 1 ] [      2      ] [     3     ]      level 1's: the hosts of a rack
@@ -10,9 +11,9 @@
  *
  * Invariants:
  *   1. Ranks are put in an order in which every unit is a run of positions; units come in the order
- *      of their smallest ranks, or as a given order of ranks comes to them.  So plans that are made from
- *      positions do not depend on how ranks are numbered, and levels that are left out (racks, where
- *      only hosts count) can still say which units are near each other.
+ *      of their smallest ranks, or as a given order of ranks comes to them.  So plans that are made
+ *      from positions do not depend on how ranks are numbered, and levels that are left out (racks,
+ *      where only hosts count) can still say which units are near each other.
  *   2. A level must tell something apart: at each one some team has two members, and at the top one
  *      all units are in one team of two or more (of one rank or more where there are no levels). So
  *      where every host has one rank, level 0 is that of racks.
@@ -29,11 +30,11 @@
 /* Checks that the levels can be used: INVALID_RANK and *message if not. */
 enum tutti_status algo_check_levels(const struct algo_levels *levels, int rank_count,
                                     const char **message);
-/* Groups get the numbers 0, 1, .. in the order of their smallest ranks, which is in first_of for every rank. Returns how many there are; 0:
- * out of memory. */
+/* Groups get the numbers 0, 1, .. in the order of their smallest ranks, which is in first_of for
+ * every rank. Returns how many there are; 0: out of memory. */
 int algo_number_groups(const int *group_of, int rank_count, int *number, int *first_of);
-/* Fills order with all ranks, those that are together side by side: at each level, groups come in the order of their
- * smallest ranks. Levels that were checked; NO_MEMORY. */
+/* Fills order with all ranks, those that are together side by side: at each level, groups come in
+ * the order of their smallest ranks. Levels that were checked; NO_MEMORY. */
 enum tutti_status algo_order_by_levels(const struct algo_levels *levels, int rank_count, int *order);
 
 struct hierarchy {
@@ -48,8 +49,8 @@ struct hierarchy {
     int shard_count[ALGO_LEVELS_MAX]; /* of a team's work at that level */
 };
 
-/* NO_MEMORY, and nothing to release; levels that were checked, or NULL: all ranks are one team. The order was checked
- * as well; NULL: as ranks are numbered. */
+/* NO_MEMORY, and nothing to release; levels that were checked, or NULL: all ranks are one team. The
+ * order was checked as well; NULL: as ranks are numbered. */
 enum tutti_status hierarchy_init(struct hierarchy *hierarchy, const struct algo_levels *levels,
                                  const int *order, int rank_count);
 void hierarchy_release(struct hierarchy *hierarchy);

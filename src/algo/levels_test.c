@@ -15,7 +15,7 @@ static struct hierarchy make(const struct host_map *map)
     return hierarchy;
 }
 
-/* -------------------------------------------------------------------------------------- the check */
+/* ------------------------------------------------------------------------------------ the check */
 
 static void expect_refused(const struct algo_levels *levels, int rank_count, const char *why)
 {
@@ -74,9 +74,10 @@ static void what_needs_levels_is_not_done_without(void **state)
     assert_true(needing >= COLLECTIVE_COUNT);
 }
 
-/* ------------------------------------------------------------------------------------ the hierarchy */
+/* -------------------------------------------------------------------------------- the hierarchy */
 
-/* Every unit is a run of positions, and units of a level are those of the level below put together. */
+/* Every unit is a run of positions, and units of a level are those of the level below put together.
+ * */
 static void expect_nested_runs(const struct hierarchy *h)
 {
     for (int k = 0; k <= h->top + 1; k++) {

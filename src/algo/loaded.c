@@ -64,7 +64,7 @@ void loaded_free(struct algorithm *algorithm)
     free(algorithm); /* the first member of what was allocated */
 }
 
-/* ---------------------------------------------------------------------------------------------------- proof */
+/* ---------------------------------------------------------------------------------------- proof */
 
 static int count_proofs(const struct plan_shape *shape)
 {

@@ -31,15 +31,17 @@ struct loaded_proof {
     bool has_one_tree;  /* one association tree for every element */
 };
 
-/* Takes the plan over. The name is copied. On failure the plan is freed, and *algorithm is NULL: INVALID_ALGORITHM (too many ranks or
- * steps), NO_MEMORY. The algorithm is not to be run before it is proven. */
+/* Takes the plan over. The name is copied. On failure the plan is freed, and *algorithm is NULL:
+ * INVALID_ALGORITHM (too many ranks or steps), NO_MEMORY. The algorithm is not to be run before it
+ * is proven. */
 enum tutti_status loaded_create(const char *name, struct plan *plan, struct algorithm **algorithm);
 void loaded_free(struct algorithm *algorithm);
 
-/* Charges all its proofs, some twice lg n, to the budget, which stays the caller's. INVALID_ALGORITHM: it is wrong, and this thread's
- * message says how it was called, and which rank, lane and step it shows at; or it costs more work or memory than the budget has, and the
- * message says how much. TIMEOUT, ABORTED: nothing is known, since the budget's deadline has passed or it was stopped. NO_MEMORY. Any
- * thread; blocks until the budget ends, at most. */
+/* Charges all its proofs, some twice lg n, to the budget, which stays the caller's.
+ * INVALID_ALGORITHM: it is wrong, and this thread's message says how it was called, and which rank,
+ * lane and step it shows at; or it costs more work or memory than the budget has, and the message
+ * says how much. TIMEOUT, ABORTED: nothing is known, since the budget's deadline has passed or it
+ * was stopped. NO_MEMORY. Any thread; blocks until the budget ends, at most. */
 enum tutti_status loaded_prove(const struct algorithm *algorithm, struct plan_budget *budget,
                                struct loaded_proof *proof);
 /* Gives the algorithm the promises that its proof showed, now or earlier. */

@@ -9,9 +9,10 @@
  *
  *     alltoall         r-k --> r --> r+k   where ranks are on several hosts, in the order of nearness:
  *                                          of a host or rack of m ranks min(k, m, p-k) leave it in
- *                                          round k and as many enter it, so that its card or uplink is as busy in every
- *                                          round as it has to be, where partners that swap leave it idle
- *                                          in some rounds and all want it in the others; two rounds at once
+ *                                          round k and as many enter it, so that its card or uplink
+ *                                          is as busy in every round as it has to be, where
+ *                                          partners that swap leave it idle in some rounds and all
+ *                                          want it in the others; two rounds at once
  *
  *     reduce_scatter   r-k --> r --> r+k
  *

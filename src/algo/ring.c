@@ -11,8 +11,8 @@
  *
  * Cost: reduce-scatter (p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma, allgather the same without
  * gamma, allreduce the sum of both: bandwidth is optimal, latency is linear. For large messages on
- * few ranks, and where links lead to neighbours only.  Two ways: floor(p/2) (alpha + n/p beta) with a
- * link to each side, half the rounds of the ring.
+ * few ranks, and where links lead to neighbours only.  Two ways: floor(p/2) (alpha + n/p beta) with
+ * a link to each side, half the rounds of the ring.
  *
  * The ring goes through the ranks in the order of nearness, if there is one: then it enters
  * every host and every rack once and leaves it once.
@@ -123,8 +123,8 @@ void ring_allgather(const struct algo_params *params, int rank, struct plan_buil
     receive_results(b, ring, 0);
 }
 
-/* Blocks that go that way round (1 or -1), each to `hops` ranks: ours first, then those of the ranks
- * behind us.  Channels alternate as in receive_message. */
+/* Blocks that go that way round (1 or -1), each to `hops` ranks: ours first, then those of the
+ * ranks behind us.  Channels alternate as in receive_message. */
 static void pass_one_way(struct plan_builder *b, const struct circle *ring, int way, int hops)
 {
     plan_lane(b);

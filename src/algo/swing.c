@@ -12,20 +12,21 @@
  * busiest link of every round, the reduce_scatter of 64 ranks takes 1.55 n/B here and 3 n/B with
  * recursive halving (swing_test.c).  Elsewhere it costs the same as halving.
  *
- * Whoever shares a range of the vector before round s are the ranks that rounds s, s+1, ... connect:
- * even ones that agree modulo 2^(s+1), and the odd ones among their partners.  Every round splits
- * them and the range in two.  So chunks have an order in which all ranges are contiguous; allreduce
- * has its chunks in that order, while reduce_scatter and allgather, whose blocks have owners, go
- * through scratch that is in that order, and copy block by block.
+ * Whoever shares a range of the vector before round s are the ranks that rounds s, s+1, ...
+ * connect: even ones that agree modulo 2^(s+1), and the odd ones among their partners.  Every round
+ * splits them and the range in two.  So chunks have an order in which all ranges are contiguous;
+ * allreduce has its chunks in that order, while reduce_scatter and allgather, whose blocks have
+ * owners, go through scratch that is in that order, and copy block by block.
  *
  * Cost: reduce_scatter lg p alpha + (p-1)/p n beta + (p-1)/p n gamma, allgather the same without
  * gamma, allreduce the sum of both.  swing_latency is recursive doubling with these partners:
  * lg p (alpha + n beta + n gamma).
  *
- * All need a commutative operation and a power of two of ranks.  The paper starts swing_latency with
- * the nearest partners, too, but then every rank has another association tree, and replicas would
- * differ in their last bits.  Starting with the farthest, partners have summed up the same ranks in
- * the same way whenever they meet: one tree for all.  The bytes on every link are the same.
+ * All need a commutative operation and a power of two of ranks.  The paper starts swing_latency
+ * with the nearest partners, too, but then every rank has another association tree, and replicas
+ * would differ in their last bits.  Starting with the farthest, partners have summed up the same
+ * ranks in the same way whenever they meet: one tree for all.  The bytes on every link are the
+ * same.
  *
  * The torus of more dimensions, several ports and other rank counts, which the paper has as well,
  * are not here.

@@ -46,8 +46,8 @@ static int rounds_of(const struct plan *plan)
     return rounds;
 }
 
-/* How far the receiver is from the sender, the shorter way around: ahead of it from 1 to p/2, behind
- * it below 0. */
+/* How far the receiver is from the sender, the shorter way around: ahead of it from 1 to p/2,
+ * behind it below 0. */
 static int way_to(int from, int to, int ranks)
 {
     const int ahead = (to - from + ranks) % ranks;

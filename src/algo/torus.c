@@ -9,14 +9,14 @@
  *     share 1                          rows         columns
  *     shares 2, 3                      the same against the direction of 0, 1
  *
- * A ring of all ranks takes p-1 rounds.  Rings along dimensions of d0, d1, ... ranks take
- * d0-1 + d1-1 + ..., and where links lead to neighbours in all dimensions, one share for each
- * dimension and direction, each with its dimensions in another order, keeps all of them busy.  Every
- * share has a lane of its own.  Allgather is the way back, allreduce is both.
+ * A ring of all ranks takes p-1 rounds.  Rings along dimensions of d0, d1, ... ranks take d0-1 +
+ * d1-1 + ..., and where links lead to neighbours in all dimensions, one share for each dimension
+ * and direction, each with its dimensions in another order, keeps all of them busy.  Every share
+ * has a lane of its own.  Allgather is the way back, allreduce is both.
  *
- * The ranks are numbered row by row.  Their number is cut into three factors, at least 3 and at most
- * twice the shortest (the fewest rounds win), else into the two that are nearest to each other; a
- * prime is one ring, in both directions.
+ * The ranks are numbered row by row.  Their number is cut into three factors, at least 3 and at
+ * most twice the shortest (the fewest rounds win), else into the two that are nearest to each
+ * other; a prime is one ring, in both directions.
  *
  * A ring's message is a bucket: the chunks that are left to the ranks at one coordinate. In the
  * order of the coordinates, in which the share goes around first coming first, a bucket is a run of

@@ -42,7 +42,7 @@ API_DEFINE(alltoall,
            API_PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype),
            EVEN(ALLTOALL), MOVES)
 
-/* ----------------------------------------------------------------------------------------- v forms */
+/* -------------------------------------------------------------------------------------- v forms */
 
 #define VARYING(of)                                                                    \
     .collective = COLLECTIVE_##of, .shape = SHAPE_VARYING, .send = send, .recv = recv, \
@@ -77,7 +77,7 @@ API_DEFINE(alltoallv,
                           enum tutti_dtype dtype),
            VARYING(ALLTOALL), MOVES, BLOCKS(SENDS_BLOCKS, RECEIVES_BLOCKS))
 
-/* ------------------------------------------------------------------------------- lists of tensors */
+/* ----------------------------------------------------------------------------- lists of tensors */
 
 #define LISTS(of)                                                     \
     .collective = COLLECTIVE_##of, .shape = SHAPE_LIST, .send = send, \
@@ -95,7 +95,7 @@ API_DEFINE(allgather_list, LIST_PARAMETERS(), LISTS(ALLGATHER), MOVES)
 API_DEFINE(reduce_scatter_list, LIST_PARAMETERS(tutti_op op), LISTS(REDUCE_SCATTER), REDUCES)
 API_DEFINE(alltoall_list, LIST_PARAMETERS(), LISTS(ALLTOALL), MOVES)
 
-/* ---------------------------------------------------------------------------------------- barrier */
+/* -------------------------------------------------------------------------------------- barrier */
 
 static const struct arguments barrier = {
     .collective = COLLECTIVE_BARRIER, .dtype = TUTTI_FLOAT32, .op = TUTTI_SUM};
@@ -123,7 +123,7 @@ enum tutti_status tutti_barrier_prepare(const struct tutti_call_options *options
     return api_prepare(&barrier, options, comm, prepared);
 }
 
-/* ----------------------------------------------------------------------------------------- memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 enum tutti_status tutti_mem_alloc(size_t size_bytes, void **memory)
 {

@@ -18,7 +18,7 @@ struct side {
     size_t count;       /* elements in all */
 };
 
-/* ------------------------------------------------------------------------------------------- counts */
+/* --------------------------------------------------------------------------------------- counts */
 
 static enum tutti_status count_all(const char *call, struct side *side, size_t element_bytes)
 {
@@ -93,7 +93,7 @@ static enum tutti_status look_at_sides(const struct arguments *a, const struct t
     return TUTTI_OK;
 }
 
-/* ----------------------------------------------------------------------------------------- segments */
+/* ------------------------------------------------------------------------------------- segments */
 
 /* Appends a piece of memory; pieces that follow each other are one segment. */
 static void append(struct segment_of_buffer *segments, size_t *count, char *address, size_t bytes)
@@ -172,7 +172,8 @@ static int by_address(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Whether blocks that are written lie on each other; in order of their addresses that is soon seen. */
+/* Whether blocks that are written lie on each other; in order of their addresses that is soon seen.
+ * */
 static enum tutti_status check_written_blocks(const char *call, const struct buffer *buffer)
 {
     const size_t count = buffer->segment_count;
@@ -196,7 +197,7 @@ static enum tutti_status check_written_blocks(const char *call, const struct buf
                      "tutti_%sv: blocks of recv must be apart, but some overlap", call);
 }
 
-/* ------------------------------------------------------------------------------------------- extra */
+/* ---------------------------------------------------------------------------------------- extra */
 
 /* Room for counts (of `ranks` each) and segments in one allocation; all zero. */
 static struct call_extra *make_extra(size_t ranks, const size_t segment_counts[2], bool has_input,
@@ -301,7 +302,7 @@ enum tutti_status blocks_check_varying(const struct arguments *a, const struct t
     return status;
 }
 
-/* --------------------------------------------------------------------------------- lists of tensors */
+/* ----------------------------------------------------------------------------- lists of tensors */
 
 static enum tutti_status count_list(const char *call, const char *name,
                                     const struct tutti_list *list, size_t element_bytes,

@@ -17,8 +17,8 @@ static inline size_t blocks_received(const struct arguments *a, const struct tut
     return collective_blocks_received(a->collective, comm->team.rank == a->root, comm->team.size);
 }
 
-/* Fill in send, recv, what.count, what.varies, in_place and extra of a call whose other arguments are good. On
- * failure there is no extra. */
+/* Fill in send, recv, what.count, what.varies, in_place and extra of a call whose other arguments
+ * are good. On failure there is no extra. */
 enum tutti_status blocks_check_varying(const struct arguments *arguments,
                                        const struct tutti_comm *comm, struct call *call);
 enum tutti_status blocks_check_lists(const struct arguments *arguments,

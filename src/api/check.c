@@ -110,7 +110,8 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
     if (a->root < 0 || a->root >= comm->team.size)
         return error_set(TUTTI_INVALID_ROOT, "tutti_%s: root must be a rank, 0 to %d, is %d", name,
                          comm->team.size - 1, a->root);
-    /* All members, one by one: clearing the whole first costs more (on x86 gcc may take a string instruction, 28 cycles). */
+    /* All members, one by one: clearing the whole first costs more (on x86 gcc may take a string
+     * instruction, 28 cycles). */
     *call = (struct call){.what = {.collective = a->collective,
                                    .dtype = a->dtype,
                                    .op = op->kind,

@@ -1,5 +1,5 @@
-/* check.h - from the arguments of a public function to a checked call: nothing is sent before all of them are found
- * good, and a bad one changes nothing.
+/* check.h - from the arguments of a public function to a checked call: nothing is sent before all
+ * of them are found good, and a bad one changes nothing.
  */
 #ifndef TUTTI_API_CHECK_H
 #define TUTTI_API_CHECK_H
@@ -55,7 +55,8 @@ static inline enum tutti_status api_check_buffer(const char *call, const char *n
     return bytes == 0 || buffer != NULL ? TUTTI_OK : api_refuse_buffer(call, name, bytes);
 }
 
-/* The four forms of one collective; what follows the parameters initialises its struct arguments. */
+/* The four forms of one collective; what follows the parameters initialises its struct arguments.
+ * */
 #define API_DEFINE(name, parameters, ...) \
     FORMS_DEFINE(api, struct arguments, name, API_PARAMETERS(parameters), __VA_ARGS__)
 #define API_PARAMETERS(...) __VA_ARGS__

@@ -2,8 +2,8 @@
 #ifndef TUTTI_API_DEFINE_FORMS_H
 #define TUTTI_API_DEFINE_FORMS_H
 
-/* Defines tutti_NAME, _with, _start and _prepare. They fill a `type` with what follows the parameters and hand it
- * to FAMILY_call, FAMILY_start and FAMILY_prepare. */
+/* Defines tutti_NAME, _with, _start and _prepare. They fill a `type` with what follows the
+ * parameters and hand it to FAMILY_call, FAMILY_start and FAMILY_prepare. */
 #define FORMS_DEFINE(family, type, name, parameters, ...)                                           \
     enum tutti_status tutti_##name(parameters, struct tutti_comm *comm)                             \
     {                                                                                               \

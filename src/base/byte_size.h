@@ -1,6 +1,7 @@
 /* byte_size.h - sizes as people write them: "4096", "64k", "16M", "1g". Units are powers of 1024.
  *
- * One reader for the environment and for all tools, so that what one of them takes the others take. Any thread.
+ * One reader for the environment and for all tools, so that what one of them takes the others take.
+ * Any thread.
  */
 #ifndef TUTTI_BASE_BYTE_SIZE_H
 #define TUTTI_BASE_BYTE_SIZE_H
@@ -8,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Reads a size of at most `most` bytes; *end is behind it, or NULL: nothing may stand behind it. False: there is none, and *bytes is
- * unchanged. */
+/* Reads a size of at most `most` bytes; *end is behind it, or NULL: nothing may stand behind it.
+ * False: there is none, and *bytes is unchanged. */
 static inline bool byte_size_read(const char *text, const char **end, uint64_t most, uint64_t *bytes)
 {
     uint64_t value = 0;

@@ -71,7 +71,8 @@ static inline bool collective_scatters(enum collective collective)
 {
     return collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_REDUCE_SCATTER;
 }
-/* Every rank knows the counts of all blocks of the v form; else each end of a transfer knows its own. */
+/* Every rank knows the counts of all blocks of the v form; else each end of a transfer knows its
+ * own. */
 static inline bool collective_knows_all_counts(enum collective collective)
 {
     return collective == COLLECTIVE_ALLGATHER || collective == COLLECTIVE_REDUCE_SCATTER;

@@ -1,9 +1,10 @@
 #include "base/crc32c.h"
 
-/* Eight bytes a step, by eight tables: Kounavis and Berry, "A Systematic Approach to Building High Performance Software-Based
- * CRC Generators", ISCC 2005. Table t has the checksum of each byte with t zeros behind it. A checksum is linear, so an entry
- * is the sum of those of its bits; so the compiler makes the tables from 64 numbers: x^n for n from 32 to 95, modulo the
- * polynomial, with the highest power in the lowest bit. */
+/* Eight bytes a step, by eight tables: Kounavis and Berry, "A Systematic Approach to Building High
+ * Performance Software-Based CRC Generators", ISCC 2005. Table t has the checksum of each byte with
+ * t zeros behind it. A checksum is linear, so an entry is the sum of those of its bits; so the
+ * compiler makes the tables from 64 numbers: x^n for n from 32 to 95, modulo the polynomial, with
+ * the highest power in the lowest bit. */
 #define ENTRY(byte, b0, b1, b2, b3, b4, b5, b6, b7)                                              \
     (((byte)&1 ? b0 : 0u) ^ ((byte)&2 ? b1 : 0u) ^ ((byte)&4 ? b2 : 0u) ^ ((byte)&8 ? b3 : 0u) ^ \
      ((byte)&16 ? b4 : 0u) ^ ((byte)&32 ? b5 : 0u) ^ ((byte)&64 ? b6 : 0u) ^                     \

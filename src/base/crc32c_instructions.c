@@ -1,9 +1,12 @@
-/* crc32c_instructions.c - CRC-32C by what processors have for it: SSE4.2 with PCLMULQDQ, ARMv8 with its CRC extension.
+/* crc32c_instructions.c - CRC-32C by what processors have for it: SSE4.2 with PCLMULQDQ, ARMv8 with
+ * its CRC extension.
  *
- * On x86 an instruction takes 8 bytes and three cycles, but a new one can begin each cycle: so three blocks side by side are
- * checked at once. Their checksums become one as if the first had been checked with 16 zeros for each of its bytes behind it
- * and the second with 8 of them: a multiplication by a constant power of x, see V. Gopal and others, "Fast CRC Computation for iSCSI
- * Polynomial Using CRC32 Instruction", Intel 2011. On Arm one after the other is as fast as memory is.
+ * On x86 an instruction takes 8 bytes and three cycles, but a new one can begin each cycle: so
+ * three blocks side by side are checked at once. Their checksums become one as if the first had
+ * been checked with 16 zeros for each of its bytes behind it and the second with 8 of them: a
+ * multiplication by a constant power of x, see V. Gopal and others, "Fast CRC Computation for iSCSI
+ * Polynomial Using CRC32 Instruction", Intel 2011. On Arm one after the other is as fast as memory
+ * is.
  */
 #include "base/crc32c.h"
 
@@ -26,9 +29,9 @@ bool crc32c_has_instructions(void)
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
 
-/* x^(8 n - 33) modulo the polynomial, with the highest power in the lowest bit, for n bytes of one block and of two. (The
- * product of two such numbers has one power of x too few for a word of 64 bits, and what makes a checksum of that
- * multiplies by x^32.) */
+/* x^(8 n - 33) modulo the polynomial, with the highest power in the lowest bit, for n bytes of one
+ * block and of two. (The product of two such numbers has one power of x too few for a word of 64
+ * bits, and what makes a checksum of that multiplies by x^32.) */
 struct block {
     size_t bytes;
     uint32_t by_one, by_two;
@@ -88,8 +91,8 @@ bool crc32c_has_instructions(void)
     return has != 0;
 }
 
-/* In words of the assembler, which compilers agree on; how they call the intrinsics depends on what they are told to
- * compile for. */
+/* In words of the assembler, which compilers agree on; how they call the intrinsics depends on what
+ * they are told to compile for. */
 static inline uint32_t add_word(uint32_t crc, uint64_t word)
 {
     __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(crc) : "r"(word));

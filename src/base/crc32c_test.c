@@ -12,8 +12,9 @@
 
 typedef uint32_t checksum(uint32_t so_far, const void *data, size_t bytes);
 
-/* Long division by the polynomial x^32 + x^28 + x^27 + x^26 + x^25 + x^23 + x^22 + x^20 + x^19 + x^18 + x^14 + x^13 + x^11 +
- * x^10 + x^9 + x^8 + x^6 + 1: 0x1edc6f41, here with its bits reversed. */
+/* Long division by the polynomial x^32 + x^28 + x^27 + x^26 + x^25 + x^23 + x^22 + x^20 + x^19 +
+ * x^18 + x^14 + x^13 + x^11 + x^10 + x^9 + x^8 + x^6 + 1: 0x1edc6f41, here with its bits
+ * reversed. */
 static uint32_t by_definition(uint32_t so_far, const void *data, size_t bytes)
 {
     const unsigned char *next = data;

@@ -22,8 +22,9 @@
 enum { LINE_BYTES = 640, PATIENCE_MS = 10 };
 static_assert((int)LINE_BYTES <= PIPE_BUF, "lines of several processes do not mix");
 
-/* Another open file of the same pipe or terminal, which does not block: the flags of stderr's own belong to the application, and
- * are shared with other processes. -1: there is none, or it needs none. */
+/* Another open file of the same pipe or terminal, which does not block: the flags of stderr's own
+ * belong to the application, and are shared with other processes. -1: there is none, or it needs
+ * none. */
 static int open_beside(mode_t mode)
 {
     char name[32];
@@ -32,7 +33,8 @@ static int open_beside(mode_t mode)
     return open(name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-/* One write, so that lines of several ranks do not mix. False: it would have blocked, or nobody is there to read it. */
+/* One write, so that lines of several ranks do not mix. False: it would have blocked, or nobody is
+ * there to read it. */
 static bool put_line(const char *line, size_t bytes, int patience_ms)
 {
     struct pollfd sink = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -54,8 +56,9 @@ static bool put_line(const char *line, size_t bytes, int patience_ms)
     return written == (ssize_t)bytes;
 }
 
-/* Callers may hold locks that a whole job waits for, so a reader of stderr that does not read may cost a moment once, and then
- * nothing: lines that find no room are counted, and the next one that does says how many. */
+/* Callers may hold locks that a whole job waits for, so a reader of stderr that does not read may
+ * cost a moment once, and then nothing: lines that find no room are counted, and the next one that
+ * does says how many. */
 static void put(const char *line, size_t bytes)
 {
     static _Atomic unsigned lost;

@@ -1,6 +1,8 @@
-/* log_limit.h - keeps lines that somebody else causes from filling the log: one line is written, and then none for ten seconds.
+/* log_limit.h - keeps lines that somebody else causes from filling the log: one line is written,
+ * and then none for ten seconds.
  *
- * A peer, or a stranger, may send the same nonsense without end. The line that is written next says how many were left out before it, if any. */
+ * A peer, or a stranger, may send the same nonsense without end. The line that is written next says
+ * how many were left out before it, if any. */
 #ifndef TUTTI_BASE_LOG_LIMIT_H
 #define TUTTI_BASE_LOG_LIMIT_H
 

@@ -1,7 +1,7 @@
 /* op.h - the one list of operations, and what the public handle of one stands for.
  *
- * The constants of tutti.h are small numbers, 1 + enum op; other handles are objects of tutti_op_create. Inside,
- * an operation is always a struct tutti_operation.
+ * The constants of tutti.h are small numbers, 1 + enum op; other handles are objects of
+ * tutti_op_create. Inside, an operation is always a struct tutti_operation.
  */
 #ifndef TUTTI_BASE_OP_H
 #define TUTTI_BASE_OP_H

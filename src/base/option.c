@@ -85,7 +85,7 @@ static const char *value_of(const struct row *row)
     return text != NULL ? text : value_default(row);
 }
 
-/* ---------------------------------------------------------------------------------------------- errors */
+/* --------------------------------------------------------------------------------------- errors */
 
 /* "off, network or on" */
 static void print_choices(const struct row *row, char text[static OPTION_NEEDS_BYTES])
@@ -135,7 +135,7 @@ enum tutti_status option_refuse(enum option_id option, const char *value)
     return error_set(TUTTI_INVALID_OPTIONS, "%s=%.40s: %s is needed", row->name, value, needs);
 }
 
-/* --------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 /* Digits and then `unit`, or nothing else. More than fits into the result is the largest number. */
 static bool read_number(const char *text, const char *unit, unsigned long long *number)
@@ -296,7 +296,7 @@ enum tutti_status option_check_job(void)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------- the table */
+/* ------------------------------------------------------------------------------------ the table */
 
 const char *option_name(enum option_id option)
 {

@@ -2,10 +2,10 @@
  *
  *  1. Each function reads the variable anew. Callers read at start-up, not where data moves.
  *  2. A variable that is not set, or set to nothing, gives the default of the table.
- *  3. A value that does not fit its kind gives INVALID_OPTIONS, with one form of text for all: "TUTTI_RAILS=9: a number from 1 to 4 is
- *     needed". Then the result is unchanged.
- *  4. The function has to fit the kind in the table, and but for text, choices and wishes the table has to have a default: both are
- *     asserted.
+ *  3. A value that does not fit its kind gives INVALID_OPTIONS, with one form of text for all:
+ *     "TUTTI_RAILS=9: a number from 1 to 4 is needed". Then the result is unchanged.
+ *  4. The function has to fit the kind in the table, and but for text, choices and wishes the table
+ *     has to have a default: both are asserted.
  *
  * Any thread, while none changes the environment. Nothing blocks.
  */
@@ -25,7 +25,8 @@
 enum option_id { OPTION_LIST(OPTION_ONE) OPTION_COUNT };
 #undef OPTION_ONE
 
-/* option_names.RANK is "TUTTI_RANK": for messages, for what passes a variable on, and for tables that need a constant. */
+/* option_names.RANK is "TUTTI_RANK": for messages, for what passes a variable on, and for tables
+ * that need a constant. */
 #define OPTION_ONE(group, name, kind, default_value, documentation) \
     char name[sizeof OPTION_PREFIX #name];
 struct option_names {
@@ -48,21 +49,25 @@ enum tutti_status option_choice(enum option_id option, int *choice);
  * option_mistake_tell tells of it. */
 int option_wish(enum option_id option);
 
-/* For readers of TEXT: INVALID_OPTIONS, with a message that has the name, the value and what is needed. */
+/* For readers of TEXT: INVALID_OPTIONS, with a message that has the name, the value and what is
+ * needed. */
 enum tutti_status option_refuse(enum option_id option, const char *value);
 
-/* Whether what is set fits the kind in the table; of a wish, too. OK where nothing is set, and for every TEXT, of which only its reader knows. */
+/* Whether what is set fits the kind in the table; of a wish, too. OK where nothing is set, and for
+ * every TEXT, of which only its reader knows. */
 enum tutti_status option_check(enum option_id option);
 
-/* The same of all options of the job and the network together, whoever will read them, but for wishes, which option_mistake_tell tells
- * of. The message names the first that does not fit. */
+/* The same of all options of the job and the network together, whoever will read them, but for
+ * wishes, which option_mistake_tell tells of. The message names the first that does not fit. */
 enum tutti_status option_check_job(void);
 
 /* TUTTI_ and the name. */
 const char *option_name(enum option_id option);
-/* The option that has this name, which ends at '=' or with the text; OPTION_COUNT: there is none. */
+/* The option that has this name, which ends at '=' or with the text; OPTION_COUNT: there is none.
+ * */
 enum option_id option_find(const char *name);
-/* Whether the option is a wish that is set to a word that is not in the table. If so, `needs` says what would be. */
+/* Whether the option is a wish that is set to a word that is not in the table. If so, `needs` says
+ * what would be. */
 enum { OPTION_NEEDS_BYTES = 128 };
 bool option_is_ignored(enum option_id option, char needs[static OPTION_NEEDS_BYTES]);
 /* Whether users set the option, in contrast to tests. */

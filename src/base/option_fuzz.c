@@ -1,5 +1,6 @@
-/* Whatever the environment says, NAME=value a line: every option is refused with INVALID_OPTIONS, or what it means is within bounds; and
- * names that are not known are compared with those that are. */
+/* Whatever the environment says, NAME=value a line: every option is refused with INVALID_OPTIONS,
+ * or what it means is within bounds; and names that are not known are compared with those that
+ * are. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,18 +1,20 @@
-/* option_list.h - the one table of options: every environment variable TUTTI_... that the library, its tools, its bindings or its tests
- * read.
+/* option_list.h - the one table of options: every environment variable TUTTI_... that the library,
+ * its tools, its bindings or its tests read.
  *
  * To add an option, add one line here, and read it where it is needed with a function of option.h:
  *
  *     X(JOB, RAILS, COUNT(1, 4), "1", "How many NICs carry large data at once.")                  here
  *     TRY(option_count(OPTION_RAILS, &rail_count));                                               there
  *
- * Then `make reference` writes it into its page and into man/tutti.7. Everything else follows from the line: the name, the
- * default, the error text, and that a typo in it is noticed. tests/repo/options_test.sh checks that no other file spells a name out.
+ * Then `make reference` writes it into its page and into man/tutti.7. Everything else follows from
+ * the line: the name, the default, the error text, and that a typo in it is noticed.
+ * tests/repo/options_test.sh checks that no other file spells a name out.
  *
  * The columns:
  *
  *     group          which table of docs/reference/options.md has it: LAUNCH (between a launcher and its ranks), JOB, NETWORK (ranks on
- *                    several hosts), PYTHON (the bindings read it); or of docs/develop/options.md: TEST (only tests read it)
+ *                    several hosts), PYTHON (the bindings read it); or of docs/develop/options.md:
+ *                    TEST (only tests read it)
  *     name           without the prefix TUTTI_; option.h makes OPTION_name and option_names.name of it
  *     kind           how the value is read:
  *                        DURATION                 30s, 500ms, 2h; a number alone is seconds       option_duration
@@ -29,7 +31,8 @@
  *                    value when nobody sets it.
  *     documentation  a sentence or two of Markdown, with links as from docs/reference/
  *
- * An empty variable counts as unset. Code uses the position of a word of CHOICE and WISH, so a new word comes last.
+ * An empty variable counts as unset. Code uses the position of a word of CHOICE and WISH, so a new
+ * word comes last.
  */
 #ifndef TUTTI_BASE_OPTION_LIST_H
 #define TUTTI_BASE_OPTION_LIST_H

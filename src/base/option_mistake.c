@@ -27,7 +27,8 @@ static int least_of(int a, int b, int c)
     return least < c ? least : c;
 }
 
-/* How many letters have to be put in, taken out or replaced to make one name of the other (Levenshtein's distance). */
+/* How many letters have to be put in, taken out or replaced to make one name of the other
+ * (Levenshtein's distance). */
 static int distance(const char *one, size_t one_length, const char *other, size_t other_length)
 {
     int row[LETTERS_MAX + 1]; /* of the names' beginnings: so far of `one`, j letters of `other` */

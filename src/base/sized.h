@@ -1,5 +1,5 @@
-/* sized.h - structs of the public headers that say their own size, so that a program may be compiled with the header of another version
- * than this library's.
+/* sized.h - structs of the public headers that say their own size, so that a program may be
+ * compiled with the header of another version than this library's.
  *
  *     size_bytes, fields of 0.1 │ fields that came later │
  *     ──────────────────────────┤                        │                an older program: fields that it lacks are 0
@@ -8,11 +8,14 @@
  *
  * 1. Such a struct begins with size_t size_bytes, and fields are only ever added at its end.
  * 2. A new field means the old behaviour when it is 0.
- * 3. There is no padding at the end: a field that is added later would lie there, and older programs may have anything in it.
+ * 3. There is no padding at the end: a field that is added later would lie there, and older
+ *    programs may have anything in it.
  * 4. sized_read reads a caller's struct once; the library works with the copy.
- * 5. The library writes a result as far as the caller's struct goes; fields that this library does not have are 0.
+ * 5. The library writes a result as far as the caller's struct goes; fields that this library does
+ *    not have are 0.
  *
- * Structs that do not say their size (an id, a tensor, an axis) never change: tests/compatibility/ holds them to that.
+ * Structs that do not say their size (an id, a tensor, an axis) never change: tests/compatibility/
+ * holds them to that.
  */
 #ifndef TUTTI_BASE_SIZED_H
 #define TUTTI_BASE_SIZED_H
@@ -21,7 +24,8 @@
 
 #include "tutti/tutti.h"
 
-/* X(struct, its size in 0.1, its last field): when a struct grows, only the last field changes here. */
+/* X(struct, its size in 0.1, its last field): when a struct grows, only the last field changes
+ * here. */
 #define SIZED_LIST(X)                            \
     X(tutti_op_options, 48, factor)              \
     X(tutti_store, 32, context)                  \
@@ -54,14 +58,15 @@ struct sized_type {
 #define SIZED_TYPE(type) \
     (&(const struct sized_type){#type, type##_bytes_first, sizeof(struct type)})
 
-/* Copies the caller's struct into `own`, which is complete afterwards. On failure `own` must not be used. INVALID_OPTIONS: its message
- * begins with `what`, such as "tutti_op_create: options". */
+/* Copies the caller's struct into `own`, which is complete afterwards. On failure `own` must not be
+ * used. INVALID_OPTIONS: its message begins with `what`, such as "tutti_op_create: options". */
 #define SIZED_READ(what, type, given, own) \
     sized_read(what, SIZED_TYPE(type), 1 ? (given) : (const struct type *)NULL, own)
 /* Whether a result can be written where the caller wants it; NULL is none. */
 #define SIZED_CHECK_RESULT(what, type, result) \
     sized_check_result(what, SIZED_TYPE(type), 1 ? (result) : (const struct type *)NULL)
-/* Writes a result, all but its size_bytes, into result_bytes bytes: the size_bytes that the caller's struct had when it was checked. */
+/* Writes a result, all but its size_bytes, into result_bytes bytes: the size_bytes that the
+ * caller's struct had when it was checked. */
 #define SIZED_WRITE(type, result, result_bytes, own)                                \
     sized_write(SIZED_TYPE(type), 1 ? (result) : (struct type *)NULL, result_bytes, \
                 1 ? (own) : (const struct type *)NULL)

@@ -1,6 +1,7 @@
 /* status.h - the one list of statuses, and how a failure is reported.
  *
- * A function that fails calls error_set() where the cause is first known; callers only pass the status on.
+ * A function that fails calls error_set() where the cause is first known; callers only pass the
+ * status on.
  */
 #ifndef TUTTI_BASE_STATUS_H
 #define TUTTI_BASE_STATUS_H
@@ -63,12 +64,13 @@ enum tutti_status error_set(enum tutti_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* A copy of this thread's message. */
 void error_copy(char *text, size_t text_bytes);
-/* For a caller that tries several ways: if the last one succeeded, failures of the others do not count, and `before`, the message
- * that error_copy gave at the start, becomes this thread's again. Returns the status. */
+/* For a caller that tries several ways: if the last one succeeded, failures of the others do not
+ * count, and `before`, the message that error_copy gave at the start, becomes this thread's again.
+ * Returns the status. */
 enum tutti_status error_unless_ok(enum tutti_status status, const char *before);
 enum { ERROR_TEXT_MAX = 512 };
-/* The same with ": " and the text of errno behind it; errno also decides between NO_MEMORY, NO_SPACE,
- * NO_DESCRIPTORS and SYSTEM. */
+/* The same with ": " and the text of errno behind it; errno also decides between NO_MEMORY,
+ * NO_SPACE, NO_DESCRIPTORS and SYSTEM. */
 enum tutti_status error_system(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Returns early with a failure where nothing needs undoing. */

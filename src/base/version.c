@@ -1,4 +1,5 @@
-/* version.c - which version the library is of, which may be another one than that of the header that a program saw. */
+/* version.c - which version the library is of, which may be another one than that of the header
+ * that a program saw. */
 #include "tutti/tutti.h"
 
 #define TEXT(number) #number

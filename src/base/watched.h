@@ -1,4 +1,5 @@
-/* watched.h - whether calls are watched: recorded, compared with those of other ranks, looked at while they wait.
+/* watched.h - whether calls are watched: recorded, compared with those of other ranks, looked at
+ * while they wait.
  *
  * They always are. Only bench/watchful builds the library a second time without, to measure what
  * watching costs; such a library hangs where the usual one says why.

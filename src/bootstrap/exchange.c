@@ -1,8 +1,10 @@
 /* exchange.c - one interface over three means; what they do differently is in their own files.
  *
- * PMI-1 alone needs more here: its values are short words without blanks, so bytes travel as hexadecimal digits, over
+ * PMI-1 alone needs more here: its values are short words without blanks, so bytes travel as
+ * hexadecimal digits, over
  * several keys where one is too short:  tutti.<number>.<rank>.<key>.<piece>, the first with "<bytes>:" in front.
- * The process's connection is opened once and left at exit: afterwards the manager would expect the process to end.
+ * The process's connection is opened once and left at exit: afterwards the manager would expect the
+ * process to end.
  */
 #include "bootstrap/exchange.h"
 
@@ -46,7 +48,7 @@ struct exchange {
     struct pmi1 *pmi1; /* the connection's */
 };
 
-/* ---------------------------------------------------------------------------------------------- folder */
+/* --------------------------------------------------------------------------------------- folder */
 
 static enum tutti_status put_in_folder(struct exchange *exchange, const char *key,
                                        const void *value, size_t value_bytes, uint64_t deadline_ns)
@@ -75,9 +77,10 @@ static void close_folder(struct exchange *exchange)
 static const struct exchange_ops folder_ops = {EXCHANGE_FOLDER, put_in_folder, fence_in_folder,
                                                get_from_folder, close_folder};
 
-/* ------------------------------------------------------------------------------------------------ PMIx */
+/* ----------------------------------------------------------------------------------------- PMIx */
 
-/* Beside other users of the job's keys, such as an MPI library, and earlier exchanges: keys live as long as the job. */
+/* Beside other users of the job's keys, such as an MPI library, and earlier exchanges: keys live as
+ * long as the job. */
 static void name_for_pmix(const struct exchange *exchange, const char *key, char name[KEY_BYTES_MAX])
 {
     snprintf(name, KEY_BYTES_MAX, "tutti.%u.%s", exchange->number, key);
@@ -115,7 +118,7 @@ static void close_pmix(struct exchange *exchange)
 static const struct exchange_ops pmix_ops = {EXCHANGE_PMIX, put_by_pmix, fence_by_pmix, get_by_pmix,
                                              close_pmix};
 
-/* ----------------------------------------------------------------------------------------------- PMI-1 */
+/* ---------------------------------------------------------------------------------------- PMI-1 */
 
 /* This process's one use of PMI-1. */
 static struct {
@@ -236,7 +239,8 @@ static void leave_manager(void)
         (void)pmi1_close(&connection.client, clock_now_ns() + CLOSE_NS);
 }
 
-/* With the turn. Whose connection it is, is known before it is made: so a child that is forked meanwhile is refused. */
+/* With the turn. Whose connection it is, is known before it is made: so a child that is forked
+ * meanwhile is refused. */
 static enum tutti_status connect_to_manager(long fd, uint64_t deadline_ns)
 {
     static bool leaves_at_exit;
@@ -285,7 +289,7 @@ static enum tutti_status open_pmi1(struct exchange *exchange, uint64_t deadline_
     return status;
 }
 
-/* ----------------------------------------------------------------------------------------------- choice */
+/* --------------------------------------------------------------------------------------- choice */
 
 static enum tutti_status open_some(struct exchange *exchange, const struct launcher_facts *facts,
                                    unsigned means, uint64_t deadline_ns)

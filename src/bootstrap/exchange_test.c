@@ -1,4 +1,5 @@
-/* The same exchange over every means, by processes; PMIx needs a server and is tried by tests/startup/launchers_test.sh.
+/* The same exchange over every means, by processes; PMIx needs a server and is tried by
+ * tests/startup/launchers_test.sh.
  * ctest: label=notsan waits */
 #include <dirent.h>
 #include <limits.h>
@@ -36,7 +37,7 @@ static uint64_t in_ms(unsigned ms)
     return clock_now_ns() + ms * 1000000ull;
 }
 
-/* ------------------------------------------------------------------------------------------ rank's part */
+/* ---------------------------------------------------------------------------------- rank's part */
 
 #define EXPECT(condition)                                                             \
     do {                                                                              \
@@ -103,7 +104,7 @@ static int exchange_all(int rank, int size, const char *run_id, enum exchange_me
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------------- harness */
+/* -------------------------------------------------------------------------------------- harness */
 
 static pid_t fork_or_fail(void)
 {
@@ -158,7 +159,7 @@ static void run_in_folder(int size, const char *run_id)
     for (int r = 0; r < size; r++) expect_ends_well(pids[r]);
 }
 
-/* ----------------------------------------------------------------------------------------------- folder */
+/* --------------------------------------------------------------------------------------- folder */
 
 static void ranks_exchange_through_a_folder_and_leave_it_empty(void **state)
 {
@@ -184,7 +185,8 @@ static void runs_one_after_the_other_and_at_the_same_time_do_not_mix(void **stat
 }
 
 /* Opens as one rank and ends without a goodbye. */
-/* Runs of one rank, by the same id: each makes the run's folder, or finds it, and removes it when it leaves. */
+/* Runs of one rank, by the same id: each makes the run's folder, or finds it, and removes it when
+ * it leaves. */
 static int come_and_go(void)
 {
     enum { TIMES = 1000 };
@@ -323,9 +325,10 @@ static void folders_of_others_are_refused(void **state)
     assert_int_equal(count_entries(folder), 0);
 }
 
-/* ----------------------------------------------------------------------------------------------- PMI-1 */
+/* ---------------------------------------------------------------------------------------- PMI-1 */
 
-/* The connection is the parent's alone: its answers go to nobody else, and its goodbye comes from nobody else. */
+/* The connection is the parent's alone: its answers go to nobody else, and its goodbye comes from
+ * nobody else. */
 static int open_in_child(int rank, int size)
 {
     const struct launcher_facts facts = {
@@ -402,7 +405,7 @@ static void nonsense_in_pmi_fd_is_named(void **state)
     unsetenv("PMI_FD");
 }
 
-/* -------------------------------------------------------------------------------------- while one connects */
+/* --------------------------------------------------------------------------- while one connects */
 
 static const struct launcher_facts alone = {
     .launcher = "test", .size = 1, .service = LAUNCHER_SERVICE_PMI1};
@@ -461,7 +464,7 @@ static void a_child_that_is_forked_while_a_thread_connects_is_refused(void **sta
     assert_int_equal(fate, 0);
 }
 
-/* ----------------------------------------------------------------------------------------------- choice */
+/* --------------------------------------------------------------------------------------- choice */
 
 static void means_that_are_not_there_or_not_allowed_are_not_taken(void **state)
 {

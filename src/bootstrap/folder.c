@@ -33,7 +33,7 @@ struct folder {
     char generation_name[TOKEN_CHARACTERS + 1]; /* rank 0's */
 };
 
-/* ---------------------------------------------------------------------------------------------- waiting */
+/* -------------------------------------------------------------------------------------- waiting */
 
 /* Sleeps a little longer each time; false when the deadline has passed. */
 static bool pause_until(uint64_t deadline_ns, uint64_t *pause_ns)
@@ -47,7 +47,7 @@ static bool pause_until(uint64_t deadline_ns, uint64_t *pause_ns)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------ files */
+/* ---------------------------------------------------------------------------------------- files */
 
 static enum tutti_status read_open(int fd, const char *name, void *data, size_t room, size_t *bytes)
 {
@@ -132,7 +132,7 @@ static bool is_there(int folder, const char *name)
     return fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* ---------------------------------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 static enum tutti_status make_token(char *token)
 {
@@ -187,7 +187,8 @@ static void close_run(struct folder *folder)
     folder->run = folder->parent = -1;
 }
 
-/* Rank 0 makes a generation, all others say that they are here. PROC_FAILED: the run's folder has been removed. */
+/* Rank 0 makes a generation, all others say that they are here. PROC_FAILED: the run's folder has
+ * been removed. */
 static enum tutti_status settle(struct folder *folder)
 {
     char hello[NAME_BYTES_MAX];
@@ -200,7 +201,8 @@ static enum tutti_status settle(struct folder *folder)
                            : error_system("rendezvous folder: making a generation");
 }
 
-/* As long as this rank has nothing in the run's folder, a rank that leaves an earlier run may remove it. */
+/* As long as this rank has nothing in the run's folder, a rank that leaves an earlier run may
+ * remove it. */
 static enum tutti_status enter_run(struct folder *folder, const char *path)
 {
     enum tutti_status status = TUTTI_PROC_FAILED;
@@ -345,7 +347,7 @@ static enum tutti_status join_as_rank_0(struct folder *folder, uint64_t deadline
     return status;
 }
 
-/* ---------------------------------------------------------------------------------------------- leaving */
+/* -------------------------------------------------------------------------------------- leaving */
 
 /* Whether a name is a rank's: <number>.<anything>; -1 when not. */
 static long owner_of(const char *name)
@@ -435,7 +437,7 @@ void folder_close(struct folder *folder)
     if (folder != NULL) leave(folder, false);
 }
 
-/* ------------------------------------------------------------------------------------------------- keys */
+/* ----------------------------------------------------------------------------------------- keys */
 
 enum tutti_status folder_put(struct folder *folder, const char *key, const void *value,
                              size_t value_bytes)

@@ -6,14 +6,17 @@
  *         <generation>/  <rank>.joined  <rank>.fence.<n>  <rank>.value.<key>  and rank 0's fence.<n>
  *
  *  1. A file is there whole or not at all: it is written beside its place and renamed.
- *  2. Files of an earlier run of the same job cannot be taken for this one's. A rank goes on only when the roster has
- *     the token that it made just now, and rank 0 only when all ranks have come into the generation that it made
- *     just now; whichever old files they meet on the way, they keep looking.
- *  3. Looking is polling, with pauses from 0.2 ms doubling up to 50 ms: notifications do not cross NFS.
+ *  2. Files of an earlier run of the same job cannot be taken for this one's. A rank goes on only
+ *     when the roster has the token that it made just now, and rank 0 only when all ranks have come
+ *     into the generation that it made just now; whichever old files they meet on the way, they
+ *     keep looking.
+ *  3. Looking is polling, with pauses from 0.2 ms doubling up to 50 ms: notifications do not cross
+ *     NFS.
  *  4. The last rank to leave removes the folder. A run that fails may leave it there; it does no
  *     harm.
  *
- * Two runs of one job at the same time are not told apart: they disturb each other and end at their deadline.
+ * Two runs of one job at the same time are not told apart: they disturb each other and end at their
+ * deadline.
  */
 #ifndef TUTTI_BOOTSTRAP_FOLDER_H
 #define TUTTI_BOOTSTRAP_FOLDER_H

@@ -16,7 +16,8 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash; /* FNV-1a */
 }
 
-/* A process that cannot read it for want of a descriptor fails, or it would take itself for another machine. */
+/* A process that cannot read it for want of a descriptor fails, or it would take itself for another
+ * machine. */
 static enum tutti_status read_boot(char *boot, size_t bytes)
 {
     const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);

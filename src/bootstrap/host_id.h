@@ -6,14 +6,15 @@
 
 #include "tutti/tutti.h"
 
-/* A number for the set of processes that can reach this process's abstract sockets: it follows from this boot of this machine, and from
- * the network namespace. NO_DESCRIPTORS, NO_MEMORY. */
+/* A number for the set of processes that can reach this process's abstract sockets: it follows from
+ * this boot of this machine, and from the network namespace. NO_DESCRIPTORS, NO_MEMORY. */
 enum tutti_status host_id_machine(uint64_t *machine);
-/* A number for the host of this process. It follows from the machine and from TUTTI_HOSTID, which can therefore set ranks of one machine
- * apart but not put ranks of two machines together. */
+/* A number for the host of this process. It follows from the machine and from TUTTI_HOSTID, which
+ * can therefore set ranks of one machine apart but not put ranks of two machines together. */
 enum tutti_status host_id_read(uint64_t *host);
-/* The value of TUTTI_HOSTID as a number, for ranks that have met on one host: ranks with different values take themselves to be on
- * different hosts. 0: TUTTI_HOSTID is not set, which counts as a value of its own. */
+/* The value of TUTTI_HOSTID as a number, for ranks that have met on one host: ranks with different
+ * values take themselves to be on different hosts. 0: TUTTI_HOSTID is not set, which counts as a
+ * value of its own. */
 uint64_t host_id_option(void);
 /* A number for the set of cores that this process may run on: equal for processes of one machine
  * with the same set. It does not tell whether two sets overlap. A process that is tied to one core

@@ -10,7 +10,7 @@
 #include "base/option.h"
 #include "base/status.h"
 
-/* ----------------------------------------------------------------------------------- the user's names */
+/* ----------------------------------------------------------------------------- the user's names */
 
 struct names {
     const char *list;
@@ -46,7 +46,7 @@ static int place_in(const struct names *names, const char *interface)
     return -1;
 }
 
-/* --------------------------------------------------------------------------------------------- choice */
+/* --------------------------------------------------------------------------------------- choice */
 
 /* The merits of an interface, the most important first. A member other than `place` is 1 if it
  * holds, else 0. */
@@ -214,7 +214,7 @@ enum tutti_status interface_choose(const struct interface *interfaces, size_t co
     return *rail_count > 0 ? TUTTI_OK : nothing_fits(&chooser);
 }
 
-/* ----------------------------------------------------------------------------------------- this host */
+/* ------------------------------------------------------------------------------------ this host */
 
 enum tutti_status interface_list(struct interface *interfaces, size_t max, size_t *count)
 {

@@ -51,8 +51,9 @@ struct interface_choice {
     char why[INTERFACE_WHY_MAX]; /* a line for the log: "eth0 10.0.0.5: ..." */
 };
 
-/* Up to rail_max (at least 1) of them, the best first, which does not depend on how many are wanted; *rail_count is at least 1.
- * INVALID_OPTIONS when nothing fits; the message lists what there is. */
+/* Up to rail_max (at least 1) of them, the best first, which does not depend on how many are
+ * wanted; *rail_count is at least 1. INVALID_OPTIONS when nothing fits; the message lists what
+ * there is. */
 enum tutti_status interface_choose(const struct interface *interfaces, size_t count,
                                    const struct interface_wish *wish, size_t rail_max,
                                    struct interface_choice *choices, size_t *rail_count);

@@ -15,8 +15,8 @@ enum tutti_status rendezvous_key_create(struct rendezvous_key *key)
     return TUTTI_OK;
 }
 
-/* Each byte in turn, one-to-one: what differs once differs until a later byte happens to make up for it, and four
- * lanes with different starts do not all do that at the same byte. */
+/* Each byte in turn, one-to-one: what differs once differs until a later byte happens to make up
+ * for it, and four lanes with different starts do not all do that at the same byte. */
 static uint64_t stir(uint64_t lane, const void *what, size_t what_bytes)
 {
     for (size_t i = 0; i < what_bytes; i++) {

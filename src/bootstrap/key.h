@@ -1,6 +1,7 @@
 /* key.h - names of meetings.
  *
- * A key is not a secret: the kernel says which user listens and which one connects, see rendezvous.h.
+ * A key is not a secret: the kernel says which user listens and which one connects, see
+ * rendezvous.h.
  */
 #ifndef TUTTI_BOOTSTRAP_KEY_H
 #define TUTTI_BOOTSTRAP_KEY_H

@@ -1,20 +1,23 @@
 /* launcher.c - the table of launchers.
  *
- * One row a launcher: the variables that it sets for each process, and one function that looks for what does not fit.
- * Rows are tried from top to bottom; the first that applies decides, also when it then refuses. The order is that
- * of nesting, the inner launcher first, because variables of the outer one are inherited:
+ * One row a launcher: the variables that it sets for each process, and one function that looks for
+ * what does not fit. Rows are tried from top to bottom; the first that applies decides, also when
+ * it then refuses. The order is that of nesting, the inner launcher first, because variables of the
+ * outer one are inherited:
  *
  *   tutti-run        first: its variables can be set by hand to overrule everything below
  *   torchrun         is started by the others, once a node or pod, and starts processes itself
  *   Open MPI, MPICH  mpirun runs inside Slurm, Flux and Kubernetes (MPIJob) and starts processes there
  *   PyTorchJob, environment   RANK and WORLD_SIZE, by hand or for a pod: below those that a pod may start, above the
  *                    schedulers, in whose scripts people set them
- *   Flux, Slurm, PMI Slurm may hold Flux. Both may speak PMI, with the same ranks as in their own variables, which
+ *   Flux, Slurm, PMI Slurm may hold Flux. Both may speak PMI, with the same ranks as in their own
+ *   variables, which
  *                    say more
  *   Indexed Job      last: the number of a pod is there whatever runs in it
  *
- * Which one is the inner one cannot be told from the environment where two of one line are nested (mpirun in mpirun), or
- * mpirun in tutti-run; tutti-run against torchrun can, and a difference is refused.
+ * Which one is the inner one cannot be told from the environment where two of one line are nested
+ * (mpirun in mpirun), or mpirun in tutti-run; tutti-run against torchrun can, and a difference is
+ * refused.
  *
  * These variables are not read: OMPI_COMM_WORLD_NODE_RANK (a rank within the node, not the node's
  * number); I_MPI_HYDRA_BOOTSTRAP and HYDRA_BOOTSTRAP (Slurm sets them in every job, whatever starts
@@ -153,7 +156,7 @@ static const struct launcher launchers[] = {
 
 enum { LAUNCHER_COUNT = sizeof launchers / sizeof *launchers };
 
-/* -------------------------------------------------------------------------------------------- numbers */
+/* -------------------------------------------------------------------------------------- numbers */
 
 static bool is_set(const char *variable)
 {
@@ -218,13 +221,14 @@ static void complete_locality(struct launcher_facts *facts)
     if (facts->local_rank < 0) facts->local_rank = facts->rank;
 }
 
-/* ------------------------------------------------------------------------------------ what does not fit */
+/* ---------------------------------------------------------------------------- what does not fit */
 
 static enum tutti_status examine_tutti_run(struct launcher_facts *facts)
 {
     const bool same =
         is_number_equal("RANK", facts->rank) && is_number_equal("WORLD_SIZE", facts->size);
-    /* tutti-run sets both alike. Only torchrun says that it is there, so only it can be told to be the inner one. */
+    /* tutti-run sets both alike. Only torchrun says that it is there, so only it can be told to be
+     * the inner one. */
     if (!same && is_set("TORCHELASTIC_RUN_ID") && is_set("RANK") && is_set("WORLD_SIZE"))
         return error_set(
             TUTTI_INVALID_OPTIONS,
@@ -248,7 +252,8 @@ static enum tutti_status examine_tutti_run(struct launcher_facts *facts)
     return TUTTI_OK;
 }
 
-/* "All on one host" is said by each host for itself; only what all ranks find alike may go into the job's name. */
+/* "All on one host" is said by each host for itself; only what all ranks find alike may go into the
+ * job's name. */
 static enum tutti_status examine_hydra(struct launcher_facts *facts)
 {
     long fd;
@@ -277,8 +282,8 @@ static enum tutti_status one_process_a_pod(const char *rank_variable)
         rank_variable, getenv(rank_variable), processes);
 }
 
-/* Somebody in the pod counts processes: then RANK has to count them too. (Pods that have nothing to do with each
- * other have equal ranks and local ranks.) */
+/* Somebody in the pod counts processes: then RANK has to count them too. (Pods that have nothing to
+ * do with each other have equal ranks and local ranks.) */
 static enum tutti_status rank_within_pod(struct launcher_facts *facts)
 {
     TRY(read_optional("LOCAL_WORLD_SIZE", 1, facts->size, &facts->local_size));
@@ -326,7 +331,8 @@ static enum tutti_status examine_environment(struct launcher_facts *facts)
     return is_set("LOCAL_RANK") ? rank_within_pod(facts) : TUTTI_OK;
 }
 
-/* How many tasks a node has, from Slurm's list of counts such as 4(x2),3; -1 when it does not say so. */
+/* How many tasks a node has, from Slurm's list of counts such as 4(x2),3; -1 when it does not say
+ * so. */
 static int tasks_of_node(const char *list, int node)
 {
     while (list != NULL && *list >= '0' && *list <= '9') {
@@ -405,7 +411,7 @@ static enum tutti_status examine_indexed_job(struct launcher_facts *facts)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------- name, key, meeting */
+/* --------------------------------------------------------------------------- name, key, meeting */
 
 /* Shortens a text of any length to a bounded text: a hash of all of it (FNV-1a) tells texts apart
  * that do not fit. */
@@ -460,7 +466,8 @@ static void make_key(struct launcher_facts *facts)
     rendezvous_key_derive(&from, facts->run_id, strlen(facts->run_id), &facts->key);
 }
 
-/* Ranks of one host need no place to meet and use both as part of the job's name alone: nonsense stops nobody. */
+/* Ranks of one host need no place to meet and use both as part of the job's name alone: nonsense
+ * stops nobody. */
 static void read_meeting(const struct launcher *launcher, struct launcher_facts *facts)
 {
     const bool is_pet = !is_set("MASTER_ADDR");
@@ -486,7 +493,7 @@ static enum launcher_service find_service(const struct launcher *launcher,
     return LAUNCHER_SERVICE_NONE;
 }
 
-/* ------------------------------------------------------------------------------------------------ finding */
+/* -------------------------------------------------------------------------------------- finding */
 
 static const char *size_variable(const struct launcher *launcher)
 {

@@ -1,10 +1,11 @@
-/* launcher.h - which launcher started this process, and as which rank of how many: read from the environment, by a table.
+/* launcher.h - which launcher started this process, and as which rank of how many: read from the
+ * environment, by a table.
  *
  *  1. A place is taken only from variables of one launcher. If launchers are nested, the inner one
  *     wins, as far as the environment can tell (the order of the table in launcher.c).
- *  2. Variables that contradict each other are refused, and the message names them and says what to do. The number of a
- *     Kubernetes pod is the rank of a process only where something says that a pod has one process; the shell of a
- *     batch job is no rank.
+ *  2. Variables that contradict each other are refused, and the message names them and says what to
+ *     do. The number of a Kubernetes pod is the rank of a process only where something says that a
+ *     pod has one process; the shell of a batch job is no rank.
  *  3. No other process is asked. Only the environment is read, and which process made one
  *     descriptor (see run_id).
  */
@@ -30,10 +31,10 @@ struct launcher_facts {
      * hellos would be noise. */
     char master_address[256];
     int master_port;
-    /* The job's name: the same text for all ranks of a job, as far as possible another one for every other job. No
-     * secret. Hydra (MPICH, Intel MPI) gives its jobs no name in the environment: where all of its ranks are on
-     * one host, the process id of the manager at the other end of PMI_FD tells two of them apart; on several hosts
-     * TUTTI_JOB_ID has to. */
+    /* The job's name: the same text for all ranks of a job, as far as possible another one for
+     * every other job. No secret. Hydra (MPICH, Intel MPI) gives its jobs no name in the
+     * environment: where all of its ranks are on one host, the process id of the manager at the
+     * other end of PMI_FD tells two of them apart; on several hosts TUTTI_JOB_ID has to. */
     char run_id[160];
     enum launcher_service service;
     struct rendezvous_key key; /* the same for all ranks of the job, another one for each call in a process */
@@ -43,9 +44,11 @@ struct launcher_facts {
  * message names the variables. Does not block. Reads the environment: not while another thread
  * changes it. */
 enum tutti_status launcher_detect(struct launcher_facts *facts);
-/* The same for a caller that only looks: it gets no key, which stays there for the next call of launcher_detect. */
+/* The same for a caller that only looks: it gets no key, which stays there for the next call of
+ * launcher_detect. */
 enum tutti_status launcher_look(struct launcher_facts *facts);
-/* Whether ranks may be on other hosts, as far as what started them says; a place without a launcher (NULL) is nobody's. */
+/* Whether ranks may be on other hosts, as far as what started them says; a place without a launcher
+ * (NULL) is nobody's. */
 bool launcher_may_span_hosts(const struct launcher_facts *facts);
 
 #endif

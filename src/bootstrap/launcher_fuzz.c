@@ -1,4 +1,5 @@
-/* Whatever an environment says, NAME=value a line: the launcher that is found, if any, gives a place that makes sense. */
+/* Whatever an environment says, NAME=value a line: the launcher that is found, if any, gives a
+ * place that makes sense. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

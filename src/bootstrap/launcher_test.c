@@ -75,7 +75,7 @@ static void expect_refused(const char *words)
     free(copy);
 }
 
-/* ---------------------------------------------------------------------------- what each launcher sets */
+/* ---------------------------------------------------------------------- what each launcher sets */
 
 #define TUTTI_RUN                                                                 \
     "TUTTI_RANK=2 TUTTI_SIZE=3 TUTTI_JOB_ID=j7 RANK=2 WORLD_SIZE=3 LOCAL_RANK=2 " \
@@ -276,7 +276,7 @@ static void plain_variables_are_recognised(void **state)
     assert_int_equal(facts.master_port, 29500);
 }
 
-/* -------------------------------------------------------------------------------------------- Kubernetes */
+/* ----------------------------------------------------------------------------------- Kubernetes */
 
 static void a_pod_with_one_process_is_a_rank(void **state)
 {
@@ -405,7 +405,7 @@ static void pods_of_an_indexed_job_have_one_name(void **state)
     assert_null(strstr(place_now().run_id, "node17"));
 }
 
-/* ----------------------------------------------------------------------------------------------- nesting */
+/* -------------------------------------------------------------------------------------- nesting */
 
 static void the_inner_launcher_wins(void **state)
 {
@@ -478,7 +478,7 @@ static void the_shell_of_a_batch_job_is_no_rank(void **state)
     expect_refused("SLURM_PROCID=0 SLURM_STEP_ID srun");
 }
 
-/* ----------------------------------------------------------------------------------------------- nonsense */
+/* ------------------------------------------------------------------------------------- nonsense */
 
 static void half_a_launcher_is_none(void **state)
 {
@@ -562,7 +562,7 @@ static void a_meeting_place_that_makes_no_sense_is_none(void **state)
     assert_string_equal(place_now().master_address, address);
 }
 
-/* ------------------------------------------------------------------------------------------------- names */
+/* ---------------------------------------------------------------------------------------- names */
 
 static struct rendezvous_key key_now(void)
 {

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "os/clock.h"
 
-/* ------------------------------------------------------------------------------------------- lines, pure */
+/* ---------------------------------------------------------------------------------- lines, pure */
 
 static bool is_printable(char c)
 {
@@ -65,7 +65,7 @@ static bool word_number(const struct pmi1_word *word, long *number)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------- connection */
+/* ----------------------------------------------------------------------------------- connection */
 
 /* After this the next line might answer anything. */
 static enum tutti_status break_off(struct pmi1 *client, enum tutti_status status)
@@ -261,7 +261,7 @@ enum tutti_status pmi1_open(struct pmi1 *client, int fd, uint64_t deadline_ns)
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ keys */
+/* ----------------------------------------------------------------------------------------- keys */
 
 size_t pmi1_value_room(const struct pmi1 *client, size_t key_bytes)
 {

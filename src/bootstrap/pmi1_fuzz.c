@@ -1,5 +1,5 @@
-/* Whatever a process manager answers: words lie within their line, and a connection ends with a status, never waiting
- * once the manager has hung up. */
+/* Whatever a process manager answers: words lie within their line, and a connection ends with a
+ * status, never waiting once the manager has hung up. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -19,7 +19,8 @@
 #define SPACE "cmd=my_kvsname kvsname=kvs_7\n"
 #define HELLO INIT MAXES SPACE
 
-/* The manager says everything at once, before it is asked: the order of answers is all that the client counts on. */
+/* The manager says everything at once, before it is asked: the order of answers is all that the
+ * client counts on. */
 struct manager {
     int ours, clients;
 };

@@ -38,11 +38,12 @@ static struct {
     pmix_proc_t self;
 } connection;
 
-/* --------------------------------------------------------------------------------------------- loading */
+/* -------------------------------------------------------------------------------------- loading */
 
 static enum tutti_status load(struct functions *functions)
 {
-    /* Beside an MPI library it is there already; with its symbols to itself, its plug-ins would not find them. */
+    /* Beside an MPI library it is there already; with its symbols to itself, its plug-ins would not
+     * find them. */
     void *const library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
     if (library == NULL)
         return error_set(TUTTI_UNSUPPORTED, "PMIx cannot be loaded (Debian: libpmix2): %.200s",
@@ -78,7 +79,7 @@ static enum tutti_status failed(const struct functions *pmix, const char *what, 
                      "PMIx: %s failed: %s", what, pmix->Error_string(status));
 }
 
-/* ---------------------------------------------------------------------------- answers that may be late */
+/* --------------------------------------------------------------------- answers that may be late */
 
 /* The thread that waits and PMIx's thread share this; PMIx's thread also reads the arguments until
  * it answers. The last of the two frees it. */
@@ -140,7 +141,8 @@ static void on_value(pmix_status_t status, pmix_value_t *value, void *pending)
     finish(status, value, pending);
 }
 
-/* True: *status is the answer and pending the caller's again. False: it is too late, pending is gone. */
+/* True: *status is the answer and pending the caller's again. False: it is too late, pending is
+ * gone. */
 static bool await(struct pending *pending, uint64_t deadline_ns, pmix_status_t *status)
 {
     const struct timespec until = {(time_t)(deadline_ns / 1000000000u),
@@ -156,7 +158,7 @@ static bool await(struct pending *pending, uint64_t deadline_ns, pmix_status_t *
     return is_done;
 }
 
-/* --------------------------------------------------------------------------------------------- service */
+/* -------------------------------------------------------------------------------------- service */
 
 static pmix_proc_t process_of(const struct pmix_service *service, pmix_rank_t rank)
 {
@@ -196,7 +198,8 @@ static enum tutti_status connect_now(void)
     return TUTTI_OK;
 }
 
-/* With the turn. Whose connection it is, is known before it is made: so a child that is forked meanwhile is refused. */
+/* With the turn. Whose connection it is, is known before it is made: so a child that is forked
+ * meanwhile is refused. */
 static enum tutti_status connect_once(void)
 {
     if (connection.process == getpid()) return TUTTI_OK;

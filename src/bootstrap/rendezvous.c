@@ -32,8 +32,9 @@ static const uint64_t ANSWER_NS =
     2000000000; /* rank 0 gets to say who is missing, and others to pass it on */
 static const uint64_t RETRY_NS_MIN = 200000, RETRY_NS_MAX = 20000000; /* for who is not there yet */
 static const uint64_t SEND_NS = 10000000000;
-/* For sockets that have another name than they should, because another user has that: at once when it is seen, else after a while,
- * and then after twice as long. Looking through all sockets of a host takes time that others may need. */
+/* For sockets that have another name than they should, because another user has that: at once when
+ * it is seen, else after a while, and then after twice as long. Looking through all sockets of a
+ * host takes time that others may need. */
 static const uint64_t SEARCH_NS = 50000000, BLIND_SEARCH_NS = 2000000000;
 
 enum packet_kind {
@@ -102,7 +103,8 @@ static int parent_of(int rank)
     return rank & (rank - 1);
 }
 
-/* The number by which users know a rank: in messages of a meeting ranks are numbered from 0 on each host. */
+/* The number by which users know a rank: in messages of a meeting ranks are numbered from 0 on each
+ * host. */
 static int name_of(const struct meeting *m, int rank)
 {
     const bool is_known = m->options->names != NULL && rank >= 0 && rank < m->size;
@@ -123,7 +125,7 @@ void rendezvous_result_release(struct rendezvous_result *result)
     *result = (struct rendezvous_result){.segment_fd = -1};
 }
 
-/* ------------------------------------------------------------------------------------------ messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 static enum tutti_status send_packet(struct meeting *m, int fd, struct packet *packet,
                                      const char *message, const int *descriptor)
@@ -167,7 +169,7 @@ static enum tutti_status receive(struct meeting *m, int fd, void *data, size_t b
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------- incoming */
+/* ------------------------------------------------------------------------------------- incoming */
 
 static void refuse(struct meeting *m, struct incoming *incoming, enum tutti_status status,
                    const char *message)
@@ -255,7 +257,8 @@ static bool take_members(struct meeting *m, struct incoming *incoming)
     return true;
 }
 
-/* Reads what an incoming connection has to say. A stranger's mistake harms that stranger alone; a child that goes away ends the meeting. */
+/* Reads what an incoming connection has to say. A stranger's mistake harms that stranger alone; a
+ * child that goes away ends the meeting. */
 static enum tutti_status listen_to(struct meeting *m, struct incoming *incoming)
 {
     if (incoming->left > 0) {
@@ -375,7 +378,7 @@ static void tell_incoming(struct meeting *m, enum tutti_status status, const cha
             refuse(m, &m->incoming[i], status, message);
 }
 
-/* --------------------------------------------------------------------------------------- going up */
+/* ------------------------------------------------------------------------------------- going up */
 
 /* Somebody else's socket has a name of this meeting. */
 static void tell_of_taken(struct meeting *m, int rank)
@@ -498,7 +501,7 @@ static enum tutti_status reach_up(struct meeting *m, uint64_t now)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------ waiting */
+/* -------------------------------------------------------------------------------------- waiting */
 
 static enum tutti_status name_missing(const struct meeting *m)
 {
@@ -590,7 +593,7 @@ static enum tutti_status gather(struct meeting *m)
     return TUTTI_OK;
 }
 
-/* --------------------------------------------------------------------------------------- going down */
+/* ----------------------------------------------------------------------------------- going down */
 
 static int compare_processes(const void *a, const void *b)
 {
@@ -660,7 +663,7 @@ static enum tutti_status hand_out(struct meeting *m)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------------------------ the whole */
 
 static enum tutti_status meet(struct meeting *m)
 {

@@ -1,8 +1,9 @@
 /* rendezvous.h - how the ranks of one host find each other.
  *
- * The ranks are a binomial tree: each connects to its parent's abstract socket, whose name follows from the meeting's
- * key and the parent's rank. The records of a subtree's ranks go up, the records of all ranks come down, with
- * the segment's descriptor. So no rank talks to more than log2(n) + 1 others, and keeps no descriptor but the segment's.
+ * The ranks are a binomial tree: each connects to its parent's abstract socket, whose name follows
+ * from the meeting's key and the parent's rank. The records of a subtree's ranks go up, the records
+ * of all ranks come down, with the segment's descriptor. So no rank talks to more than log2(n) + 1
+ * others, and keeps no descriptor but the segment's.
  *
  *     0 ◄─┬── 1                        rank r's parent is r without its lowest bit
  *         ├── 2 ◄──── 3                up:   hello(key, rank, size), members of the subtree
@@ -55,11 +56,13 @@ struct rendezvous_options {
     uint64_t deadline_ns;
     struct rendezvous_member self; /* rank, pid and the like are filled in */
     int segment_fd;                /* rank 0: to hand around, stays the caller's; others: -1 */
-    /* Asked several times a second while ranks are missing: whether they can still come. Not OK, with this
-     * thread's error set, ends the meeting at once. NULL: they can, until the deadline. */
+    /* Asked several times a second while ranks are missing: whether they can still come. Not OK,
+     * with this thread's error set, ends the meeting at once. NULL: they can, until the
+     * deadline. */
     enum tutti_status (*look)(void *context);
     void *look_context;
-    /* Becomes true if the meeting ends because another rank has failed; look() may say so, too. Or NULL. */
+    /* Becomes true if the meeting ends because another rank has failed; look() may say so, too. Or
+     * NULL. */
     bool *is_foreign;
 };
 

@@ -360,7 +360,8 @@ static enum tutti_status nobody_comes(void *looks)
     return error_set(TUTTI_ABORTED, "nobody comes");
 }
 
-/* With rank 2 missing: rank 0 is told, and tells rank 1. With rank 0 missing: the participant is told. */
+/* With rank 2 missing: rank 0 is told, and tells rank 1. With rank 0 missing: the participant is
+ * told. */
 static void a_look_ends_a_meeting_early(void **state)
 {
     (void)state;
@@ -386,9 +387,10 @@ static void a_look_ends_a_meeting_early(void **state)
     assert_int_equal(descriptors(), before);
 }
 
-/* ------------------------------------------------------------------------------ others on this host */
+/* -------------------------------------------------------------------------- others on this host */
 
-/* A crowd for which 64 places, each for 2 s, are too few: its wait at rank 0 would last longer than the meeting. */
+/* A crowd for which 64 places, each for 2 s, are too few: its wait at rank 0 would last longer than
+ * the meeting. */
 enum { CROWD_RANKS = 8, CROWD = 1600, NOBODY = 65534, DECOYS = 300 };
 enum mischief {
     LISTENS,       /* has the names of all ranks */

@@ -66,7 +66,8 @@ static enum tutti_status check_privacy(const char *path, int fd)
     return TUTTI_OK;
 }
 
-/* One byte more than a secret may have, so that a longer one is noticed. A pipe is read, too, but not waited for without end. */
+/* One byte more than a secret may have, so that a longer one is noticed. A pipe is read, too, but
+ * not waited for without end. */
 static enum tutti_status read_open(const char *path, int fd,
                                    unsigned char text[SECRET_BYTES_MAX + 2], size_t *bytes)
 {

@@ -23,10 +23,11 @@ struct secret_key {
     bool is_secret;
 };
 
-/* From the environment, or else from the run id (NULL: ""). INVALID_OPTIONS: the variables make no sense, or the
- * file cannot be read; the message never has the secret. */
+/* From the environment, or else from the run id (NULL: ""). INVALID_OPTIONS: the variables make no
+ * sense, or the file cannot be read; the message never has the secret. */
 enum tutti_status secret_read(const char *run_id, struct secret_key *key);
-/* The same bytes give the same key; a secret and a run id never do. INVALID_OPTIONS: none or too many bytes. */
+/* The same bytes give the same key; a secret and a run id never do. INVALID_OPTIONS: none or too
+ * many bytes. */
 enum tutti_status secret_from_bytes(const void *secret, size_t bytes, struct secret_key *key);
 enum tutti_status secret_from_run(const char *run_id, struct secret_key *key);
 

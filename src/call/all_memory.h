@@ -10,22 +10,25 @@
  * of their own collective; of a collective that was not called yet, by what they had in the last
  * call of all.
  *
- * Why ranks cannot disagree. All make the same calls in the same order, so they count alike the calls n in which they tell. A rank reads what was
- * told in call n after it has ended n and before it begins n+1:
+ * Why ranks cannot disagree. All make the same calls in the same order, so they count alike the
+ * calls n in which they tell. A rank reads what was told in call n after it has ended n and before
+ * it begins n+1:
  *
  * 1. all have told it by then: they tell before they begin n, and no rank ends n while another one
  *    has not begun it;
  * 2. no rank has overwritten it: the place of n is that of n+2, which a rank tells after it has
  *    ended n+1, hence after all have begun n+1.
  *
- * The call that reads need not be one that all begin before any ends: a rank may be through with a broadcast, and tell its part of n+1, while
- * others have not begun the broadcast; those then still read n.
+ * The call that reads need not be one that all begin before any ends: a rank may be through with a
+ * broadcast, and tell its part of n+1, while others have not begun the broadcast; those then still
+ * read n.
  *
- * Started, prepared and grouped calls do not look. The blocking call n may be under way in another thread as they begin, and may be over by
- * then on some ranks and not on others; and where calls wait in line they begin later than they were made.
+ * Started, prepared and grouped calls do not look. The blocking call n may be under way in another
+ * thread as they begin, and may be over by then on some ranks and not on others; and where calls
+ * wait in line they begin later than they were made.
  *
- * Threads of one process reach all of each other's memory, a device's too, so calls of any form choose as for mapped memory, and nobody tells
- * anything.
+ * Threads of one process reach all of each other's memory, a device's too, so calls of any form
+ * choose as for mapped memory, and nobody tells anything.
  */
 #ifndef TUTTI_CALL_ALL_MEMORY_H
 #define TUTTI_CALL_ALL_MEMORY_H

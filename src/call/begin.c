@@ -144,7 +144,7 @@ void call_begin_refused(struct tutti_comm *comm, struct call *call, int slot, ui
     call_record(comm, call, sequence, slot, NULL, clock_ticks());
 }
 
-/* ---------------------------------------------------------------------------------------- one rank alone */
+/* ------------------------------------------------------------------------------- one rank alone */
 
 /* Elements that a call moves in a communicator of one rank. */
 static size_t alone_count(const struct call *call)

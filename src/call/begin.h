@@ -1,4 +1,5 @@
-/* begin.h - the beginning of a call, for calls of all forms: its buffers, its record, its number. */
+/* begin.h - the beginning of a call, for calls of all forms: its buffers, its record, its number.
+ * */
 #ifndef TUTTI_CALL_BEGIN_H
 #define TUTTI_CALL_BEGIN_H
 
@@ -16,8 +17,8 @@ static inline struct buffer call_buffer(const struct call *call, int which)
     return buffer;
 }
 
-/* Calls of at most so many elements, that take so many passes of the wait loop, take 2 us at most where ranks have a core
- * each: the loop spins. */
+/* Calls of at most so many elements, that take so many passes of the wait loop, take 2 us at most
+ * where ranks have a core each: the loop spins. */
 enum { SHORT_COUNT_MAX = 512, SHORT_PASSES_MAX = 64 };
 static inline bool call_may_be_short(const struct tutti_comm *comm, const struct call *call)
 {
@@ -68,10 +69,11 @@ void call_quiesce(struct tutti_comm *comm, struct call_request *request);
  * do nothing else with the call until then. */
 bool call_quit(struct tutti_comm *comm, struct call_request *request);
 
-/* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be recorded. */
+/* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be
+ * recorded. */
 enum tutti_status call_begin(struct tutti_comm *comm, struct call_request *request);
-/* A call that this rank cannot make (refuse.h) takes its number in its slot and is over, as other ranks see; domain held. Then it is in the
- * recorder, without its end. */
+/* A call that this rank cannot make (refuse.h) takes its number in its slot and is over, as other
+ * ranks see; domain held. Then it is in the recorder, without its end. */
 void call_begin_refused(struct tutti_comm *comm, struct call *call, int slot, uint64_t sequence);
 /* A communicator of one rank: copies the input to the output. For a call without a gate. */
 void call_alone(struct tutti_comm *comm, const struct call *call);

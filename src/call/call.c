@@ -13,7 +13,8 @@
 #include "health/failure.h"
 #include "health/lock.h"
 
-/* The first pass, and then the record: what that costs passes while the others' messages are on their way. */
+/* The first pass, and then the record: what that costs passes while the others' messages are on
+ * their way. */
 static enum run_result run_first(struct tutti_comm *comm, struct call_request *request,
                                  bool is_short)
 {

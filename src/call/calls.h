@@ -14,7 +14,8 @@
 enum { STARTED_SLOT_COUNT = 16 };
 static_assert(1 + STARTED_SLOT_COUNT == TRANSPORT_SLOT_MESSAGES, "every slot has one use");
 
-/* The calls of a communicator. Only the thread that holds the domain may touch them, but for the atomic counters. */
+/* The calls of a communicator. Only the thread that holds the domain may touch them, but for the
+ * atomic counters. */
 struct calls {
     uint64_t started;                     /* started calls so far, queued ones included */
     uint64_t begun_started;               /* how many of them have got a slot */

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/status.h"
 
-/* ---------------------------------------------------------------------------------- plans that were not chosen */
+/* ------------------------------------------------------------------- plans that were not chosen */
 
 /* Gets the ranking of the model if the model decided, else an empty ranking. */
 static bool rank_all(const struct choose_call *wanted, const struct choice *choice,
@@ -35,7 +35,7 @@ static struct choice_rival unused_plan(const struct choose_call *wanted, const s
     return unused;
 }
 
-/* ------------------------------------------------------------------------------------------------ the log */
+/* -------------------------------------------------------------------------------------- the log */
 
 static void say_choice(const struct tutti_comm *comm, const struct call *call,
                        const struct choose_call *wanted, const struct choice *choice)
@@ -91,7 +91,7 @@ void chosen_say(struct tutti_comm *comm, const struct call *call, const struct c
     }
 }
 
-/* -------------------------------------------------------------------------------------------- who asks the job */
+/* ----------------------------------------------------------------------------- who asks the job */
 
 static void list_unused(const struct choose_call *wanted, const struct choice *choice,
                         struct choice_note *note)
@@ -138,7 +138,7 @@ void chosen_keep(struct tutti_comm *comm, const struct call *call, const struct 
     choices_note(&comm->health.choices, &note);
 }
 
-/* ----------------------------------------------------------------------------------------------- who measures */
+/* --------------------------------------------------------------------------------- who measures */
 
 void chosen_name_latest(const struct tutti_comm *comm, char name[static CHOSEN_NAME_SIZE])
 {

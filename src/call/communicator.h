@@ -3,7 +3,8 @@
  *     created ──► healthy ──► failed (status on the board, for good) ──► freed
  *                    └──────────────────────────────────────────────────►
  *
- * Each of its parts belongs to a folder, which alone names the part's members. A folder knows its own part and those of lower folders:
+ * Each of its parts belongs to a folder, which alone names the part's members. A folder knows its
+ * own part and those of lower folders:
  *
  *     team       src/team     ranks, hosts, transports, settings: constant but for its domain, which has the lock
  *     health     src/health   the state of the other ranks; knows calls only by number and description
@@ -13,25 +14,28 @@
  * Lock and unlock with health/lock.h.
  *
  * A call goes: api (arguments) → call_run or call_start (program from the cache) → slot → wait loop. Blocking calls use
- * slot 0; started ones take slots 1 to 16 in turn, and wait in a queue while their slot is busy. So the order of calls alone decides the
- * slot, the same on every rank.
+ * slot 0; started ones take slots 1 to 16 in turn, and wait in a queue while their slot is busy. So
+ * the order of calls alone decides the slot, the same on every rank.
  *
- * Files of this folder, from above to below; each uses only what stands after it (tests/repo/cycles_test.sh):
+ * Files of this folder, from above to below; each uses only what stands after it
+ * (tests/repo/cycles_test.sh):
  *
  *     calling          group.c group_begin to group_end · call.c blocking calls, own_call.c those of the library · start.c started
- *                      and prepared calls · message_call.c send and recv · cancel.c · complete.c wait, test, notify
+ *                      and prepared calls · message_call.c send and recv · cancel.c · complete.c
+ *                      wait, test, notify
  *     moving           wait_loop.c waiting, and the progress thread's pass · progress.c started calls move ·
- *                      message.c messages move · begin.c the beginning of a call · program.c programs and their cache ·
- *                      chosen.c why they have their algorithms
+ *                      message.c messages move · begin.c the beginning of a call · program.c
+ *                      programs and their cache · chosen.c why they have their algorithms
  *     why it is stuck  diagnose.c reasons, the deadline · report.c who is late · crossing.c calls in different forms ·
  *                      faulted.c calls whose device has failed
  *     below all        gated.c calls that wait for gates · calls_init.c beginning and end · request.c requests and their queues · orphans.c requests that outlive it ·
  *                      staged.c messages of devices · handle.c
  *
- * Threads. The lock of the team's domain is for everything that moves: links, operations, programs, messages. The thread that holds it
- * moves all operations of the communicator. A thread in a blocking call holds it until the call ends, so other threads must be able to
- * start calls without it: a call or message that finds the lock taken, or its slot busy, joins a queue (`requests.lock` protects only
- * queues), and the thread that holds the domain begins it.
+ * Threads. The lock of the team's domain is for everything that moves: links, operations, programs,
+ * messages. The thread that holds it moves all operations of the communicator. A thread in a
+ * blocking call holds it until the call ends, so other threads must be able to start calls without
+ * it: a call or message that finds the lock taken, or its slot busy, joins a queue (`requests.lock`
+ * protects only queues), and the thread that holds the domain begins it.
  */
 #ifndef TUTTI_CALL_COMMUNICATOR_H
 #define TUTTI_CALL_COMMUNICATOR_H
@@ -80,7 +84,8 @@ static inline bool communicator_is_foreign(const struct tutti_comm *comm)
     return __builtin_expect(comm->team.generation != process_generation(), 0);
 }
 
-/* OK, or INVALID_COMM if the pointer is no communicator of this process, or one that it inherited by fork(); `function` is the public one, without "tutti_". */
+/* OK, or INVALID_COMM if the pointer is no communicator of this process, or one that it inherited
+ * by fork(); `function` is the public one, without "tutti_". */
 static inline enum tutti_status communicator_check_handle(const struct tutti_comm *comm,
                                                           const char *function)
 {

@@ -15,7 +15,8 @@
 #include "call/wait_loop.h"
 #include "health/lock.h"
 
-/* The end of a message through memory of the host. The bytes that it received are copied now, by the thread that waits for it. */
+/* The end of a message through memory of the host. The bytes that it received are copied now, by
+ * the thread that waits for it. */
 static enum tutti_status end_staged(struct message_request *done)
 {
     enum tutti_status status = TUTTI_OK;

@@ -43,7 +43,7 @@ int crossing_find(struct tutti_comm *comm, const struct call_request *request)
     return -1;
 }
 
-/* -------------------------------------------------------------------------------------------- saying it */
+/* ------------------------------------------------------------------------------------ saying it */
 
 /* It says "started" itself. */
 static void describe_plainly(const struct call_description *what, char *text, size_t text_bytes)
@@ -63,7 +63,7 @@ void crossing_describe(const struct call_request *request, const struct board_pr
     snprintf(text, text_bytes, blocks ? "it started %s" : "it made %s as a blocking call", what);
 }
 
-/* ----------------------------------------------------------------------------------------- the end of it */
+/* -------------------------------------------------------------------------------- the end of it */
 
 /* Two ranks of which neither can go on. */
 struct pair {
@@ -130,7 +130,8 @@ bool crossing_look(struct tutti_comm *comm, struct call_request *request, uint64
         return false;
     }
     if (request->crossed_ns == 0) request->crossed_ns = now_ns;
-    /* Two hosts of which one knows less than the other would name different pairs if both spoke at once. */
+    /* Two hosts of which one knows less than the other would name different pairs if both spoke at
+     * once. */
     const uint64_t wait_ns = STABLE_NS + (pair.blocking == comm->team.rank ? 0 : OTHERS_NS);
     if (may_learn_more(comm, request, now_ns) || now_ns - request->crossed_ns < wait_ns)
         return false;
@@ -151,7 +152,7 @@ bool crossing_fail_late(struct tutti_comm *comm, const struct call_request *requ
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------------- waiting */
+/* -------------------------------------------------------------------------------------- waiting */
 
 void crossing_wait(struct tutti_comm *comm, const struct tutti_request *waited,
                    struct crossing_wait *wait)

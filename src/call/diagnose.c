@@ -1,4 +1,5 @@
-/* diagnose.c - looking for reasons why a call does not move: deaths, those who left, calls that differ, the deadline. */
+/* diagnose.c - looking for reasons why a call does not move: deaths, those who left, calls that
+ * differ, the deadline. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ enum {
     REST_OPEN_S = 5      /* while there is one, whose end has not come */
 };
 
-/* ------------------------------------------------------------------------------------------ deaths */
+/* --------------------------------------------------------------------------------------- deaths */
 
 /* The first rank of a process that has not left; -1: none. */
 static int rank_that_stayed(const struct tutti_comm *comm, int first)
@@ -166,7 +167,7 @@ static bool look_for_leavers(struct tutti_comm *comm, struct call_request *reque
     return true;
 }
 
-/* ------------------------------------------------------------------------------------- disagreements */
+/* -------------------------------------------------------------------------------- disagreements */
 
 /* Names the difference if the descriptions show none. In a v form, their count is the count of a
  * rank's own block. */
@@ -346,8 +347,8 @@ static void fail_late(struct tutti_comm *comm, struct call_request *request)
               trouble);
 }
 
-/* A peer that is through with this call will send no more of it: then it had less to send than this rank waits for. Over TCP what
- * it sent may still lie on its side, where it does not run. */
+/* A peer that is through with this call will send no more of it: then it had less to send than this
+ * rank waits for. Over TCP what it sent may still lie on its side, where it does not run. */
 static bool look_for_shortfalls(struct tutti_comm *comm, struct call_request *request,
                                 bool over_network)
 {
@@ -381,8 +382,9 @@ static void fail_device_late(struct tutti_comm *comm, struct call_request *reque
               why);
 }
 
-/* A call waits for its gate, and not for other ranks: only that one of them is gone ends it; or its deadline, if it waits for the device alone;
- * or that its own rank frees the communicator, which has to come to an end. */
+/* A call waits for its gate, and not for other ranks: only that one of them is gone ends it; or its
+ * deadline, if it waits for the device alone; or that its own rank frees the communicator, which
+ * has to come to an end. */
 static void diagnose_gated(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
 {
     report_presence(comm, now_ns);

@@ -16,10 +16,11 @@ bool diagnose_deaths(struct tutti_comm *comm, const struct tutti_request *reques
 /* Looks only for data that arrived changed; true when the communicator failed of it. request NULL:
  * what arrived was for no request. */
 bool diagnose_corruption(struct tutti_comm *comm, const struct tutti_request *request);
-/* Whether the last of what a rank that has left sent may still be on its way to this one; TUTTI_ANY_RANK: of any. For a moment only. */
+/* Whether the last of what a rank that has left sent may still be on its way to this one;
+ * TUTTI_ANY_RANK: of any. For a moment only. */
 bool diagnose_await_last_words(struct tutti_comm *comm, struct tutti_request *request, int rank);
-/* A message of that peer made no sense for this request: fails it. False: the peer is on another host and is asked first what it
- * means; once more, please. */
+/* A message of that peer made no sense for this request: fails it. False: the peer is on another
+ * host and is asked first what it means; once more, please. */
 bool diagnose_fault(struct tutti_comm *comm, struct call_request *request, int peer);
 
 #endif

@@ -1,5 +1,5 @@
-/* faulted.h - calls and messages that can never be done because the device has failed that they need (gpu/device_fault.h): the communicator
- * fails, on all ranks, with the fault.
+/* faulted.h - calls and messages that can never be done because the device has failed that they
+ * need (gpu/device_fault.h): the communicator fails, on all ranks, with the fault.
  *
  *     refused by the driver ──► faulted_refused      no call was made
  *                               faulted_message      no message was sent or received

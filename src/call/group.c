@@ -1,7 +1,9 @@
-/* group.c - between group_begin and group_end a thread's blocking calls are started; the end waits for all.
+/* group.c - between group_begin and group_end a thread's blocking calls are started; the end waits
+ * for all.
  *
- * Who waits for one operation moves all of its communicator, so a group needs nobody else to move it. Where it spans
- * several communicators, peers may wait for them in another order: then the progress thread helps. */
+ * Who waits for one operation moves all of its communicator, so a group needs nobody else to move
+ * it. Where it spans several communicators, peers may wait for them in another order: then the
+ * progress thread helps. */
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -24,7 +26,8 @@ static enum tutti_status ensure_progress(struct tutti_comm *comm)
     return comm->team.size > 1 ? domain_register(&comm->team.domain) : TUTTI_OK;
 }
 
-/* With the request that comes next, a group that spans several communicators has the progress thread on all. */
+/* With the request that comes next, a group that spans several communicators has the progress
+ * thread on all. */
 static enum tutti_status call_for_help(const struct tutti_request *next)
 {
     const bool spanned = group.spans;

@@ -1,10 +1,10 @@
 /* message.c - point to point on a communicator: requests for p2p's messages, and why one is stuck.
  *
- * Messages are moved with everything else (calls_progress) by whoever holds the domain; once somebody has sent or
- * received, also by ranks that only wait in a collective, so that small messages leave their senders. Messages of
- * threads that find the domain taken line up for whoever has it: who has it may be waiting for just these. Their slot
- * on the board says when this rank may be reading a peer's memory, so that peers can wait for that when something
- * fails.
+ * Messages are moved with everything else (calls_progress) by whoever holds the domain; once
+ * somebody has sent or received, also by ranks that only wait in a collective, so that small
+ * messages leave their senders. Messages of threads that find the domain taken line up for whoever
+ * has it: who has it may be waiting for just these. Their slot on the board says when this rank may
+ * be reading a peer's memory, so that peers can wait for that when something fails.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ enum {
     STUCK_NS = 100000000   /* a receive that nothing can reach is given up after this */
 };
 
-/* ---------------------------------------------------------------------------- a communicator of one */
+/* ------------------------------------------------------------------------ a communicator of one */
 
 /* Messages to oneself need no links, and the rest of a transport never. */
 static const struct path_table alone_paths = {.name = "alone", .sizes = PATH_SIZES};
@@ -89,7 +89,7 @@ static const struct transport_ops alone_ops = {
     .add_footprint = transport_no_footprint,
 };
 
-/* ------------------------------------------------------------------------------- lists of requests */
+/* ---------------------------------------------------------------------------- lists of requests */
 
 static void add(struct tutti_comm *comm, struct message_request *request)
 {
@@ -142,7 +142,7 @@ static void finished(struct p2p_request *message)
                    message->status == TUTTI_TRUNCATED ? truncated(request) : message->status);
 }
 
-/* ------------------------------------------------------------------------------------------ moving */
+/* --------------------------------------------------------------------------------------- moving */
 
 static enum tutti_status open_p2p(struct tutti_comm *comm)
 {
@@ -177,7 +177,8 @@ static inline enum tutti_status ensure_p2p(struct tutti_comm *comm)
     return __builtin_expect(comm->messages.p2p != NULL, 1) ? TUTTI_OK : open_p2p(comm);
 }
 
-/* Nothing of the failed communicator moves any more. Peers may be reading what was posted to them. */
+/* Nothing of the failed communicator moves any more. Peers may be reading what was posted to them.
+ * */
 static void fail_all(struct tutti_comm *comm)
 {
     const enum tutti_status status = health_check(&comm->health);
@@ -336,8 +337,8 @@ enum tutti_status message_begin(struct tutti_comm *comm, struct message_request 
     return TUTTI_OK;
 }
 
-/* Any number of threads may send and receive at once: free requests belong to the domain, and others to the line
- * before it. */
+/* Any number of threads may send and receive at once: free requests belong to the domain, and
+ * others to the line before it. */
 struct message_request *message_request_make(struct tutti_comm *comm, bool has_domain)
 {
     struct tutti_request *request;
@@ -369,9 +370,10 @@ void messages_free(struct tutti_comm *comm)
     comm->messages.p2p = NULL;
 }
 
-/* ----------------------------------------------------------------------------------- why it is stuck */
+/* ------------------------------------------------------------------------------ why it is stuck */
 
-/* A rank that left sends nothing more, and receives nothing; of any rank: when all others have left. */
+/* A rank that left sends nothing more, and receives nothing; of any rank: when all others have
+ * left. */
 static int leaver_waited_for(const struct tutti_comm *comm, int peer)
 {
     if (peer != TUTTI_ANY_RANK)
@@ -385,7 +387,8 @@ static int leaver_waited_for(const struct tutti_comm *comm, int peer)
     return leaver;
 }
 
-/* A rank whose messages have no room here, if no other one can send what is waited for either; -1. */
+/* A rank whose messages have no room here, if no other one can send what is waited for either; -1.
+ * */
 static int held_back(const struct tutti_comm *comm, int peer)
 {
     if (peer != TUTTI_ANY_RANK) return p2p_held_back(comm->messages.p2p, peer);
@@ -399,7 +402,8 @@ static int held_back(const struct tutti_comm *comm, int peer)
     return held;
 }
 
-/* Whether what would be received cannot come, because others fill the room for unexpected messages. */
+/* Whether what would be received cannot come, because others fill the room for unexpected messages.
+ * */
 static bool fail_held_back(struct tutti_comm *comm, const struct message_request *request, int peer)
 {
     if (peer < 0 || request->message.is_send ||

@@ -35,8 +35,8 @@ struct message_request *message_request_make(struct tutti_comm *comm, bool has_d
 enum tutti_status message_take_back(struct tutti_comm *comm, struct message_request *receive);
 /* Moves messages; domain held. True when something moved. */
 bool messages_progress(struct tutti_comm *comm);
-/* Looks for reasons, but for deaths, why a message does not move; domain held. True when that changed the list of
- * messages. */
+/* Looks for reasons, but for deaths, why a message does not move; domain held. True when that
+ * changed the list of messages. */
 bool diagnose_message(struct tutti_comm *comm, struct message_request *request, uint64_t now_ns);
 void messages_free(struct tutti_comm *comm);
 

@@ -190,7 +190,7 @@ enum tutti_status on_device_late(const struct call *call)
         call->extra->device->number, (double)call->timeout_ns * 1e-9);
 }
 
-/* ------------------------------------------------------------------------------------------------ alone */
+/* ---------------------------------------------------------------------------------------- alone */
 
 enum tutti_status on_device_move(const struct call *call, size_t count)
 {

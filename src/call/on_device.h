@@ -1,10 +1,11 @@
-/* on_device.h - calls whose buffers lie in memory of a device, and calls in the order of a device's stream.
+/* on_device.h - calls whose buffers lie in memory of a device, and calls in the order of a device's
+ * stream.
  *
  *     checked ──► found (whose memory is it?) ──► begun: a worker on the stream ──► as any call with a gate ──► over: the worker ends
  *
- * Such a call has a *run* of the device (gpu/executor.h): its gate, which opens when the stream comes to it, and the executor of its
- * kernels. Without a stream the worker runs on one of this library's own, at once: then the buffers must be ready when the call is made, as
- * the host's must.
+ * Such a call has a *run* of the device (gpu/executor.h): its gate, which opens when the stream
+ * comes to it, and the executor of its kernels. Without a stream the worker runs on one of this
+ * library's own, at once: then the buffers must be ready when the call is made, as the host's must.
  *
  * A call with a stream and buffers of the host's only waits its turn in the stream.
  */
@@ -21,9 +22,11 @@ struct tutti_comm;
 
 enum tutti_status on_device_find_slowly(const char *name, const struct tutti_call_options *options,
                                         bool is_root, struct call *call);
-/* Finds where the buffers of a checked call lie, and notes it, and the stream, in its extra. A buffer that the collective does not look at on this
- * rank may be anything. INVALID_BUFFER: in memory of several devices, of several kinds in one list, managed, or freed; INVALID_OPTIONS: not a
- * stream; UNSUPPORTED. options: complete, or NULL. is_root: whether this rank is the call's root. Any thread. */
+/* Finds where the buffers of a checked call lie, and notes it, and the stream, in its extra. A
+ * buffer that the collective does not look at on this rank may be anything. INVALID_BUFFER: in
+ * memory of several devices, of several kinds in one list, managed, or freed; INVALID_OPTIONS: not
+ * a stream; UNSUPPORTED. options: complete, or NULL. is_root: whether this rank is the call's root.
+ * Any thread. */
 static inline enum tutti_status on_device_find(const char *name,
                                                const struct tutti_call_options *options,
                                                bool is_root, struct call *call)
@@ -45,7 +48,8 @@ static inline bool call_is_on_stream(const struct call *call)
     return call_is_on_device(call) && call->extra->on_stream;
 }
 
-/* Whether its gate waits for the device alone, and for no work of the caller's: then its deadline counts from when it was made. */
+/* Whether its gate waits for the device alone, and for no work of the caller's: then its deadline
+ * counts from when it was made. */
 static inline bool call_waits_for_device(const struct call *call)
 {
     return call_is_on_device(call) && !call->extra->on_stream;
@@ -58,8 +62,8 @@ static inline const char *on_device_fault(const struct call *call)
 }
 /* TIMEOUT: at its deadline the device had not come to a call_waits_for_device. */
 enum tutti_status on_device_late(const struct call *call);
-/* Before such a call begins: puts its worker on the stream. Blocks when a device, or a run of it, is used for the first time. On failure nothing was
- * queued, and no call is made. */
+/* Before such a call begins: puts its worker on the stream. Blocks when a device, or a run of it,
+ * is used for the first time. On failure nothing was queued, and no call is made. */
 enum tutti_status on_device_begin(struct tutti_comm *comm, struct call *call);
 /* on_device_begin has succeeded, but no call is made. */
 void on_device_cancel(const struct call *call);

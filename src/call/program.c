@@ -1,4 +1,5 @@
-/* program.c - the programs of a communicator: which one a call needs, and the cache of those it has. */
+/* program.c - the programs of a communicator: which one a call needs, and the cache of those it
+ * has. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,7 @@ static uint64_t signature_of(const struct tutti_comm *comm, const struct call *c
     return hash_take(hash, fingerprint);
 }
 
-/* ------------------------------------------------------------------------------------------- choice */
+/* --------------------------------------------------------------------------------------- choice */
 
 /* Bytes of a block, as far as all ranks know them. */
 static size_t shared_bytes(const struct tutti_comm *comm, const struct call *call)
@@ -119,8 +120,8 @@ enum tutti_status call_program_check(const struct tutti_comm *comm, const struct
     return choose_algorithm(&wanted, &choice);
 }
 
-/* Bits must not depend on where ranks run when they are to be the same for good, and operands stay in the order of
- * ranks where the operation does not commute. */
+/* Bits must not depend on where ranks run when they are to be the same for good, and operands stay
+ * in the order of ranks where the operation does not commute. */
 static const int *order_for(const struct tutti_comm *comm, const struct call *call)
 {
     const bool is_bound = collective_reduces(call->what.collective) &&
@@ -130,7 +131,8 @@ static const int *order_for(const struct tutti_comm *comm, const struct call *ca
     return hosts != NULL ? hosts->order : comm->team.members.order;
 }
 
-/* From the cache, or new: it costs as much as the plans of all ranks, and does not depend on counts, dtype and operation. */
+/* From the cache, or new: it costs as much as the plans of all ranks, and does not depend on
+ * counts, dtype and operation. */
 static enum tutti_status find_fingerprint(struct tutti_comm *comm, const struct choice *choice,
                                           const struct algo_params *params, uint64_t *fingerprint,
                                           const char **message)
@@ -207,7 +209,7 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------- cache */
+/* ---------------------------------------------------------------------------------------- cache */
 
 /* The buffers of a call that lie in memory of a device, a bit for each. */
 static uint64_t device_bits(const struct call *call)

@@ -1,4 +1,5 @@
-/* program.h - programs of calls: algorithm chosen, planned and bound once for each shape, and kept. */
+/* program.h - programs of calls: algorithm chosen, planned and bound once for each shape, and kept.
+ * */
 #ifndef TUTTI_CALL_PROGRAM_H
 #define TUTTI_CALL_PROGRAM_H
 
@@ -41,8 +42,8 @@ struct program_cache {
     uint64_t told; /* a bit for each of the site's first PROGRAM_TOLD_MAX loaded plans: the log has said why it is not used */
 };
 
-/* The program of a call, from the cache or new. INVALID_ALGORITHM and UNSUPPORTED are the same on all ranks. Holds
- * the domain. */
+/* The program of a call, from the cache or new. INVALID_ALGORITHM and UNSUPPORTED are the same on
+ * all ranks. Holds the domain. */
 enum tutti_status call_program(struct tutti_comm *comm, const struct call *call,
                                struct program **program);
 /* Whether the call can have a program; without the domain. */

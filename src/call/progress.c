@@ -1,4 +1,5 @@
-/* progress.c - what was started moves: calls get their slots in the order of calling, whoever begins them.
+/* progress.c - what was started moves: calls get their slots in the order of calling, whoever
+ * begins them.
  *
  *     start ──domain free, slot free──► begun ──► done ──wait──► free again
  *       └────otherwise────► queued ──────┘
@@ -59,8 +60,8 @@ static enum tutti_status begin(struct tutti_comm *comm, struct call_request *req
     return TUTTI_OK;
 }
 
-/* Begins a call in the next slot, which is free; its program is there, or was tried for with that status. The
- * other ranks wait for it: if it cannot begin, it fails everywhere. */
+/* Begins a call in the next slot, which is free; its program is there, or was tried for with that
+ * status. The other ranks wait for it: if it cannot begin, it fails everywhere. */
 static void begin_started(struct tutti_comm *comm, struct call_request *request,
                           enum tutti_status status)
 {
@@ -160,15 +161,16 @@ void calls_count_started(struct tutti_comm *comm, struct call_request *request)
     request->base.sequence = recorder_next(&comm->health.recorder);
     request->number = ++comm->calls.started;
     board_set_started(comm->health.board, comm->health.board_number, request->number);
-    /* Already now: calls without a gate, which are over at once, are recorded by the same thread. */
+    /* Already now: calls without a gate, which are over at once, are recorded by the same thread.
+     * */
     if (comm->team.size == 1) {
         call_record(comm, &request->call, request->base.sequence, 0, NULL, clock_ticks());
         recorder_set_gated(&comm->health.recorder, request->base.sequence, true);
     }
 }
 
-/* With the domain held: at once, if nothing is before it. What can be refused is refused here: later it would fail
- * all ranks. */
+/* With the domain held: at once, if nothing is before it. What can be refused is refused here:
+ * later it would fail all ranks. */
 enum tutti_status calls_start_held(struct tutti_comm *comm, struct call_request *request)
 {
     const enum tutti_status status = call_find_program(comm, request);

@@ -5,12 +5,14 @@
  *        │                    │                   or is stopped                         STALLED
  *        └────its finding─────┘
  *
- * A rank sees on its board, and in the answers of the rank of another host that it waits for, who has not called; in /proc, who is
- * stopped; and by whose kernel answers while he does not, who is so on another host. What it finds it publishes: to its host on the
- * board, to others in its answers. So the finding comes back along the path of the waiting, over connections that are there.
+ * A rank sees on its board, and in the answers of the rank of another host that it waits for, who
+ * has not called; in /proc, who is stopped; and by whose kernel answers while he does not, who is
+ * so on another host. What it finds it publishes: to its host on the board, to others in its
+ * answers. So the finding comes back along the path of the waiting, over connections that are
+ * there.
  *
- * One line a host, rank and 10 s. It is never an error: that is the deadline's. Who did not run itself for a while knows only what was
- * so before, and has heard nobody since: it listens first.
+ * One line a host, rank and 10 s. It is never an error: that is the deadline's. Who did not run
+ * itself for a while knows only what was so before, and has heard nobody since: it listens first.
  */
 #include <stdio.h>
 

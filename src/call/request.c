@@ -1,4 +1,5 @@
-/* request.c - requests: where free ones come from and go to, lines in which they wait, and how one ends. Nothing here moves anything. */
+/* request.c - requests: where free ones come from and go to, lines in which they wait, and how one
+ * ends. Nothing here moves anything. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 #include "call/staged.h"
 #include "health/failure.h"
 
-/* ---------------------------------------------------------------------------------------- free requests */
+/* -------------------------------------------------------------------------------- free requests */
 
 static void init(struct tutti_comm *comm, struct tutti_request *request, bool is_message)
 {
@@ -99,7 +100,7 @@ struct tutti_prepared *request_make_prepared(struct tutti_comm *comm, bool is_me
     return made;
 }
 
-/* ---------------------------------------------------------------------------------------- queues */
+/* --------------------------------------------------------------------------------------- queues */
 
 void request_enqueue(struct tutti_comm *comm, struct request_queue *queue,
                      struct tutti_request *request)
@@ -125,7 +126,7 @@ struct tutti_request *request_dequeue(struct tutti_comm *comm, struct request_qu
     return request;
 }
 
-/* ---------------------------------------------------------------------------------------- the end of one */
+/* ------------------------------------------------------------------------------- the end of one */
 
 /* A counter that is full already says what this would. */
 void request_tell_event(int event_fd)
@@ -215,7 +216,7 @@ void requests_free(struct tutti_comm *comm)
     }
 }
 
-/* ---------------------------------------------------------------------------------------- its name in errors */
+/* --------------------------------------------------------------------------- its name in errors */
 
 void message_describe(const struct message_call *call, char *text, size_t text_bytes)
 {

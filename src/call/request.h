@@ -26,8 +26,8 @@ struct call_gate {
 struct gpu_device;
 struct gpu_run;
 
-/* The rest of a call that is more than two contiguous buffers of the host: counts, segments, a gate, a device. One allocation, and what
- * call_free_extra (on_device.h) frees. */
+/* The rest of a call that is more than two contiguous buffers of the host: counts, segments, a
+ * gate, a device. One allocation, and what call_free_extra (on_device.h) frees. */
 struct call_extra {
     size_t *input_counts, *output_counts;  /* for v forms, one count for each rank; else NULL */
     struct segment_of_buffer *segments[2]; /* of send and recv; NULL: in one piece */
@@ -159,7 +159,8 @@ static inline const struct message_request *request_message_const(const struct t
     return (const struct message_request *)request;
 }
 
-/* Requests that wait until the thread that holds the domain begins them; under the lock of struct requests. */
+/* Requests that wait until the thread that holds the domain begins them; under the lock of struct
+ * requests. */
 struct request_queue {
     struct tutti_request *first, *last;
     _Atomic uint32_t count; /* not begun yet */
@@ -185,21 +186,25 @@ struct requests {
     struct tutti_prepared *prepared; /* every prepared one */
 };
 
-/* A prepared request that knows its communicator, and that the communicator knows. NULL when out of memory. */
+/* A prepared request that knows its communicator, and that the communicator knows. NULL when out of
+ * memory. */
 struct tutti_prepared *request_make_prepared(struct tutti_comm *comm, bool is_message);
-/* Frees the requests of a communicator. Those that a caller will still wait for become orphans (orphans.h). */
+/* Frees the requests of a communicator. Those that a caller will still wait for become orphans
+ * (orphans.h). */
 void requests_free(struct tutti_comm *comm);
 /* Puts a request back where it came from; any thread. */
 void request_give_back(struct tutti_request *request);
 /* Takes one, or NULL; one thread at a time. */
 struct tutti_request *request_take_free(struct tutti_request *_Atomic *free_requests);
-/* A new request of the communicator, which request_give_back returns to `home`. NULL when out of memory. */
+/* A new request of the communicator, which request_give_back returns to `home`. NULL when out of
+ * memory. */
 struct tutti_request *request_make(struct tutti_comm *comm, bool is_message,
                                    struct tutti_request *_Atomic *home);
 /* Appends a request to a queue. Any thread. */
 void request_enqueue(struct tutti_comm *comm, struct request_queue *queue,
                      struct tutti_request *request);
-/* Takes the first request of a queue, or NULL; domain held. The caller begins the request, and then takes one off queue->count. */
+/* Takes the first request of a queue, or NULL; domain held. The caller begins the request, and then
+ * takes one off queue->count. */
 struct tutti_request *request_dequeue(struct tutti_comm *comm, struct request_queue *queue);
 /* Makes it ready for another run. */
 void request_reset(struct tutti_comm *comm, struct tutti_request *request);
@@ -209,8 +214,8 @@ void request_finish(struct tutti_request *request, enum tutti_status status);
 void request_tell_event(int event_fd);
 /* "recv(count 3, float32, from rank 2, tag 7)" */
 void message_describe(const struct message_call *call, char *text, size_t text_bytes);
-/* Publishes a failure of a request with its cause; the first failure wins on all ranks. request NULL: nothing of this rank's is to blame, and the
- * text says what is. */
+/* Publishes a failure of a request with its cause; the first failure wins on all ranks. request
+ * NULL: nothing of this rank's is to blame, and the text says what is. */
 void call_fail(struct tutti_comm *comm, const struct tutti_request *request,
                enum tutti_status status, int culprit, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

@@ -45,7 +45,8 @@ static bool has_failed(const void *context)
     return board_has_failed(comm->health.board);
 }
 
-/* comm: once that has failed, the copy is pointless; or NULL. Its timeout is what the device gets: a message that is received may have waited for long before. */
+/* comm: once that has failed, the copy is pointless; or NULL. Its timeout is what the device gets:
+ * a message that is received may have waited for long before. */
 static enum tutti_status copy(const struct tutti_comm *comm, const struct message_call *call,
                               void *destination, const void *source, size_t bytes)
 {

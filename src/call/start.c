@@ -119,7 +119,7 @@ enum tutti_status call_unattended(struct tutti_comm *comm, struct call *call)
     return call_collect(&request);
 }
 
-/* ------------------------------------------------------------------------------------------- prepared */
+/* ------------------------------------------------------------------------------------- prepared */
 
 /* In a child of fork() a thread that does not exist there may hold the lock: then no thread goes
  * through the list again either. */

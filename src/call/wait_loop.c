@@ -2,7 +2,8 @@
  *
  *   run ──moved──► run again
  *    └─blocked─► pause: spin; from the first miss on yield when ranks outnumber cores; then sleep on the bell
- *                every LOOK_NS: deaths, mismatches, the deadline; every pass: the failure on the board
+ *                every LOOK_NS: deaths, mismatches, the deadline; every pass: the failure on the
+ *                board
  */
 #include <sched.h>
 #include <stddef.h>
@@ -148,7 +149,8 @@ static bool is_most_urgent(const struct tutti_comm *comm, const struct call_requ
            comm->calls.order[0]->call.priority < request->call.priority;
 }
 
-/* Whether it is time to take in messages that nobody here waits for; the last time is before it sleeps. */
+/* Whether it is time to take in messages that nobody here waits for; the last time is before it
+ * sleeps. */
 static bool listens(const struct tutti_comm *comm, unsigned passes, bool about_to_sleep)
 {
     return (passes % PASSES_A_LISTEN == 0 || about_to_sleep) &&
@@ -211,7 +213,8 @@ enum tutti_status call_await_blocking(struct tutti_comm *comm, struct call_reque
     }
 }
 
-/* Moves everything until the request is done, the domain is wanted, or (false) there is nothing to do but sleep. */
+/* Moves everything until the request is done, the domain is wanted, or (false) there is nothing to
+ * do but sleep. */
 static bool drive_awake(struct tutti_comm *comm, const struct tutti_request *request,
                         struct backoff *backoff)
 {
@@ -273,7 +276,7 @@ void call_await_started(struct tutti_comm *comm, struct tutti_request *request)
     crossing_end_wait(comm, &wait);
 }
 
-/* ------------------------------------------------------------------------------- the progress thread */
+/* -------------------------------------------------------------------------- the progress thread */
 
 /* It sees itself to what it leaves, and must not wake itself. */
 static void let_go(struct tutti_comm *comm)
@@ -282,8 +285,8 @@ static void let_go(struct tutti_comm *comm)
     domain_unlock(&comm->team.domain);
 }
 
-/* While there is nothing to move: accepts connections, makes lost ones again, answers other hosts, and ranks that ask for
- * an agreement. */
+/* While there is nothing to move: accepts connections, makes lost ones again, answers other hosts,
+ * and ranks that ask for an agreement. */
 static enum progress_result listen_to_others(struct tutti_comm *comm)
 {
     if (!health_has_network(&comm->health) && !recover_has_begun(&comm->health))

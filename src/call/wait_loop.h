@@ -1,4 +1,5 @@
-/* wait_loop.h - how a thread waits for a blocking call, how it waits for a started one, and the progress thread's pass. */
+/* wait_loop.h - how a thread waits for a blocking call, how it waits for a started one, and the
+ * progress thread's pass. */
 #ifndef TUTTI_CALL_WAIT_LOOP_H
 #define TUTTI_CALL_WAIT_LOOP_H
 

@@ -1,6 +1,8 @@
-/* counters.c - what a rank did on a communicator: how often, how many bytes, and the last operations one by one.
+/* counters.c - what a rank did on a communicator: how often, how many bytes, and the last
+ * operations one by one.
  *
- * All of it is the flight recorder's (health/recorder.h), which counts and records for others' sake; this only reads.
+ * All of it is the flight recorder's (health/recorder.h), which counts and records for others'
+ * sake; this only reads.
  */
 #include <string.h>
 

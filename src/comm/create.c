@@ -33,10 +33,10 @@ static enum tutti_status be_alone(struct tutti_comm *comm)
     return health_be_alone(&comm->health);
 }
 
-/* ------------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
-/* Whether another thread of the parent was moving or queuing something when this process was forked from it. What
- * it was changing stays allocated: nobody can tell how far it came. */
+/* Whether another thread of the parent was moving or queuing something when this process was forked
+ * from it. What it was changing stays allocated: nobody can tell how far it came. */
 static bool was_busy(struct tutti_comm *comm)
 {
     return domain_is_locked(&comm->team.domain) || calls_were_busy(comm);
@@ -105,7 +105,8 @@ void comm_end(struct tutti_comm *comm)
 
 void comm_discard(struct tutti_comm *comm)
 {
-    /* Twice, so that messages to ranks that this one never met leave time to tell the others that it leaves. */
+    /* Twice, so that messages to ranks that this one never met leave time to tell the others that
+     * it leaves. */
     end(comm, 2 * (uint64_t)NETWORK_FAREWELL_NS);
 }
 
@@ -219,7 +220,8 @@ static enum tutti_status equip_and_join(struct tutti_comm *comm, const struct cr
     return status == TUTTI_OK ? join(comm, creation) : meet_to_tell(comm, creation, status);
 }
 
-/* The version and the machine, without which the numbers of a log are worth nothing later and elsewhere. Derived communicators are on the same machines. */
+/* The version and the machine, without which the numbers of a log are worth nothing later and
+ * elsewhere. Derived communicators are on the same machines. */
 static void say_where(const struct tutti_comm *comm, const struct creation *creation)
 {
     struct hardware hardware;

@@ -1,4 +1,5 @@
-/* create.h - creates a communicator once the size and this process's rank are known, and ends it. */
+/* create.h - creates a communicator once the size and this process's rank are known, and ends it.
+ * */
 #ifndef TUTTI_COMM_CREATE_H
 #define TUTTI_COMM_CREATE_H
 
@@ -26,13 +27,16 @@ struct creation {
     enum tutti_status (*look)(void *context);
     void *look_context;
     bool *is_known; /* becomes true if it fails because of another rank; or NULL */
-    /* Not OK, with this thread's error: this rank cannot join. It meets the others to tell them why, and creation fails with that. */
+    /* Not OK, with this thread's error: this rank cannot join. It meets the others to tell them
+     * why, and creation fails with that. */
     enum tutti_status trouble;
 };
 
-/* Blocks until all ranks have come, look() returns an error, or the deadline passes. On failure *comm is NULL. */
+/* Blocks until all ranks have come, look() returns an error, or the deadline passes. On failure
+ * *comm is NULL. */
 enum tutti_status comm_create(const struct creation *creation, struct tutti_comm **comm);
-/* Finishes started calls, tells the others that this rank leaves, and frees comm. Blocks up to the deadlines of what is under way. */
+/* Finishes started calls, tells the others that this rank leaves, and frees comm. Blocks up to the
+ * deadlines of what is under way. */
 void comm_end(struct tutti_comm *comm);
 /* Does the same for a communicator on which no rank has made a call: blocks for a moment only. */
 void comm_discard(struct tutti_comm *comm);

@@ -37,7 +37,7 @@ struct roster {
  * moment, or not at all. */
 static const uint64_t REACHED_NS = 10000000000u;
 
-/* ---------------------------------------------------------------------------------------- the meeting */
+/* ---------------------------------------------------------------------------------- the meeting */
 
 static bool is_member(const struct roster *roster, int parent_rank)
 {
@@ -93,9 +93,10 @@ static enum tutti_status look_for_the_withdrawn(struct roster *roster)
     return TUTTI_OK;
 }
 
-/* Whether a member gave this meeting up, or one on another host does not come, of which the parent's connections tell: the new
- * ones may never have been begun. Connections that were cut are made again here: another rank may
- * still wait for what this one sent in the parent's last call, and not come before. */
+/* Whether a member gave this meeting up, or one on another host does not come, of which the
+ * parent's connections tell: the new ones may never have been begun. Connections that were cut are
+ * made again here: another rank may still wait for what this one sent in the parent's last call,
+ * and not come before. */
 static enum tutti_status look_at_parent(struct roster *roster)
 {
     struct tutti_comm *parent = roster->parent;
@@ -218,7 +219,7 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
     return explained;
 }
 
-/* -------------------------------------------------------------------------------------------- split */
+/* ---------------------------------------------------------------------------------------- split */
 
 /* The wish that each rank tells all others. */
 struct derived_choice {
@@ -369,7 +370,7 @@ enum tutti_status tutti_comm_dup(struct tutti_comm *comm, const struct tutti_com
                         created);
 }
 
-/* -------------------------------------------------------------------------------------------- group */
+/* ---------------------------------------------------------------------------------------- group */
 
 static enum tutti_status check_ranks(const struct tutti_comm *comm, const int *ranks,
                                      int rank_count, int *own)

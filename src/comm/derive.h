@@ -7,12 +7,14 @@
  * members find it without asking.
  *
  * Invariants
- *   1. Split, dup and mesh first exchange what each rank wants, by a collective on the parent: their order among
- *      the parent's calls is checked like that of any other call, and all ranks judge the same words.
+ *   1. Split, dup and mesh first exchange what each rank wants, by a collective on the parent:
+ *      their order among the parent's calls is checked like that of any other call, and all ranks
+ *      judge the same words.
  *   2. A group's members ask no other rank. They count by themselves how often that list has
  *      succeeded; it succeeds for all or for none.
  *   3. The new communicator refers to its parent in no way.
- *   4. A member that cannot come to the meeting tells the others through the parent (health/withdrawn.h).
+ *   4. A member that cannot come to the meeting tells the others through the parent
+ *      (health/withdrawn.h).
  */
 #ifndef TUTTI_COMM_DERIVE_H
 #define TUTTI_COMM_DERIVE_H
@@ -32,8 +34,8 @@ struct derive_wish {
 /* Collective over comm. `function` is the public one, without "tutti_". */
 enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
                                const struct derive_wish *wish, struct tutti_comm **created);
-/* The listed ranks, which are all that is left of comm, in order; `epoch` tells this from every other time. Collective over them; comm
- * may have failed. */
+/* The listed ranks, which are all that is left of comm, in order; `epoch` tells this from every
+ * other time. Collective over them; comm may have failed. */
 enum tutti_status derive_survivors(struct tutti_comm *comm, const int *ranks, int rank_count,
                                    uint64_t epoch, const struct tutti_comm_options *options,
                                    struct tutti_comm **created);

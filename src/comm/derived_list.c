@@ -1,4 +1,5 @@
-/* derived_list.c - how often communicators were made of which ranks: those who make one have made it as often before. */
+/* derived_list.c - how often communicators were made of which ranks: those who make one have made
+ * it as often before. */
 #include "comm/derived_list.h"
 
 #include <stdlib.h>

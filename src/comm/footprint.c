@@ -1,11 +1,12 @@
 /* footprint.c - what a communicator costs this rank, counted from its parts.
  *
- * Private memory is what malloc holds for it, including what malloc adds; of a thread that shares a mapping with
- * another rank, its own part. Shared memory is what this rank reserved to write into, its counters, and its part of
- * what all have in common: over all ranks they add up to the segment. Descriptors that communicators share (one a
- * process that has ranks in them, one a heap) count for each that uses them. Not counted: messages that nobody has
- * received yet (they have a bound of their own, TUTTI_UNEXPECTED), prepared calls, stacks, what the process has once
- * whatever its communicators are (heap, kernels, progress thread), and page tables.
+ * Private memory is what malloc holds for it, including what malloc adds; of a thread that shares a
+ * mapping with another rank, its own part. Shared memory is what this rank reserved to write into,
+ * its counters, and its part of what all have in common: over all ranks they add up to the segment.
+ * Descriptors that communicators share (one a process that has ranks in them, one a heap) count for
+ * each that uses them. Not counted: messages that nobody has received yet (they have a bound of
+ * their own, TUTTI_UNEXPECTED), prepared calls, stacks, what the process has once whatever its
+ * communicators are (heap, kernels, progress thread), and page tables.
  */
 #include <string.h>
 

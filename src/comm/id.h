@@ -34,8 +34,8 @@ struct id_content {
 void id_read(const struct tutti_id *id, struct id_content *content);
 /* Whether ranks of several hosts meet by it. */
 bool id_spans_hosts(const struct id_content *content);
-/* INVALID_OPTIONS when it is for one host and this rank is elsewhere; or it spans hosts, this is rank 0, and its maker was
- * another process or has used it already. */
+/* INVALID_OPTIONS when it is for one host and this rank is elsewhere; or it spans hosts, this is
+ * rank 0, and its maker was another process or has used it already. */
 enum tutti_status id_check(const struct id_content *content, int rank);
 
 #endif

@@ -1,4 +1,5 @@
-/* join.c - the ranks of a new communicator come together: which hosts they are on, the segment of each host, the paths between them. */
+/* join.c - the ranks of a new communicator come together: which hosts they are on, the segment of
+ * each host, the paths between them. */
 #include "comm/join.h"
 
 #include <dlfcn.h>
@@ -38,7 +39,8 @@ static unsigned exchange_means(void)
            (dlsym(RTLD_DEFAULT, "MPI_Init") == NULL ? EXCHANGE_PMI1 : 0);
 }
 
-/* The CPUs that this rank may run on. *cores: host_id_cores(); 0 where their time is limited, so that they are its container's own. */
+/* The CPUs that this rank may run on. *cores: host_id_cores(); 0 where their time is limited, so
+ * that they are its container's own. */
 static enum tutti_status find_cores(int *count, uint64_t *cores)
 {
     cpu_set_t allowed;
@@ -65,8 +67,8 @@ static uint32_t plans_word(const struct tutti_comm *comm, const struct creation 
     return creation->trouble == TUTTI_OK ? plans_fingerprint(comm) : PLANS_CANNOT_JOIN;
 }
 
-/* Learns where all ranks are, if they may be on several hosts. *key: the key that they meet by afterwards; the key that they knew before is
- * the same for an earlier run of the job. */
+/* Learns where all ranks are, if they may be on several hosts. *key: the key that they meet by
+ * afterwards; the key that they knew before is the same for an earlier run of the job. */
 static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creation *creation,
                                     struct rendezvous_key *key)
 {
@@ -177,7 +179,8 @@ static bool are_apart(const struct tutti_comm *comm, const struct rendezvous_mem
     return false;
 }
 
-/* At a second meeting ranks say which ports they have. Nobody uses the segment that is handed around there. */
+/* At a second meeting ranks say which ports they have. Nobody uses the segment that is handed
+ * around there. */
 static enum tutti_status meet_for_ports(struct tutti_comm *comm, const struct creation *creation,
                                         const struct rendezvous_result *met,
                                         struct rendezvous_result *ports)
@@ -409,7 +412,8 @@ static void use_hosts(struct tutti_comm *comm)
     health_write_table(&comm->health);
 }
 
-/* Whether a card is there and can be opened depends on this host alone, so its error says which one that is. */
+/* Whether a card is there and can be opened depends on this host alone, so its error says which one
+ * that is. */
 static enum tutti_status fail_for_card(struct tutti_comm *comm, enum tutti_status status)
 {
     (void)comm_name_this_rank(comm, status);

@@ -183,7 +183,7 @@ enum tutti_status knowledge_read(const struct knowledge **knowledge)
     return status;
 }
 
-/* ------------------------------------------------------------------------------------- measured by the job */
+/* -------------------------------------------------------------------------- measured by the job */
 
 /* The knowledge of a communicator and of the communicators that were derived from it. */
 struct shared_knowledge {
@@ -219,7 +219,7 @@ void knowledge_drop(const struct knowledge *knowledge)
         free(shared);
 }
 
-/* ------------------------------------------------------------------------------------------------- table */
+/* ---------------------------------------------------------------------------------------- table */
 
 static struct table_of_file {
     struct tune_table table;

@@ -1,10 +1,12 @@
-/* knowledge.h - what this process knows of the costs of its machine: the numbers by which algorithms are chosen.
+/* knowledge.h - what this process knows of the costs of its machine: the numbers by which
+ * algorithms are chosen.
  *
  *     TUTTI_CALIBRATION=FILE, or the file of this host in the user's cache folder ──► is it for this machine? ──► they hold
  *     neither, or TUTTI_CALIBRATION=shipped                                       ──────────────────────────────► shipped numbers
  *
- * A file is read once in the life of a process. Ranks must have the same numbers: each tells the others its fingerprint as they meet, and ranks
- * that differ all take the shipped ones (comm/site.h).
+ * A file is read once in the life of a process. Ranks must have the same numbers: each tells the
+ * others its fingerprint as they meet, and ranks that differ all take the shipped ones
+ * (comm/site.h).
  */
 #ifndef TUTTI_COMM_KNOWLEDGE_H
 #define TUTTI_COMM_KNOWLEDGE_H
@@ -23,14 +25,15 @@ struct knowledge {
     struct shared_knowledge *shared; /* that this is part of; NULL: it stays for good */
 };
 
-/* The table of measured choices that TUTTI_TABLE names, read once; NULL: none. INVALID_OPTIONS: it cannot be read, or is wrong. */
+/* The table of measured choices that TUTTI_TABLE names, read once; NULL: none. INVALID_OPTIONS: it
+ * cannot be read, or is wrong. */
 enum tutti_status knowledge_read_table(const struct tune_table **table);
 /* 0: there is none. */
 uint32_t knowledge_table_fingerprint(const struct tune_table *table);
 
-/* Stays for good, and is the same every time. INVALID_OPTIONS: the file that TUTTI_CALIBRATION names cannot be read, or is wrong. A file of another
- * machine is not used, and the log says so; neither is one in the cache folder that is wrong,
- * which is read once, too, and said once. */
+/* Stays for good, and is the same every time. INVALID_OPTIONS: the file that TUTTI_CALIBRATION
+ * names cannot be read, or is wrong. A file of another machine is not used, and the log says so;
+ * neither is one in the cache folder that is wrong, which is read once, too, and said once. */
 enum tutti_status knowledge_read(const struct knowledge **knowledge);
 const struct knowledge *knowledge_shipped(void);
 /* Whether TUTTI_CALIBRATION wants the shipped numbers, and no others. */

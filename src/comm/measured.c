@@ -32,7 +32,8 @@ enum {
     ROUNDS_CHECK = 2
 };
 
-/* The words by which rank 0 tells all what it knows of the network: whole numbers, in the order of `words`. */
+/* The words by which rank 0 tells all what it knows of the network: whole numbers, in the order of
+ * `words`. */
 enum word {
     WORD_FINDS_RACKS,
     WORD_TAKES_NUMBERS,
@@ -72,7 +73,7 @@ static enum tutti_status no_memory(void)
     return error_set(TUTTI_NO_MEMORY, "measuring between hosts: out of memory");
 }
 
-/* --------------------------------------------------------------------------------------- rank 0's words */
+/* ------------------------------------------------------------------------------- rank 0's words */
 
 static size_t word_count(const struct survey *survey)
 {
@@ -138,7 +139,7 @@ static enum tutti_status number_racks(struct survey *survey, const int *order)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------ an earlier start */
+/* ----------------------------------------------------------------------------- an earlier start */
 
 struct identity {
     uint64_t hash;
@@ -167,7 +168,8 @@ static uint64_t identify(const struct team_hosts *hosts, int host)
     return hash_bytes(hash, entry.address.bytes, sizeof entry.address.bytes);
 }
 
-/* Sorts the hosts, and makes their key: with how they reach each other, and the racks of a file, among which numbers are measured. */
+/* Sorts the hosts, and makes their key: with how they reach each other, and the racks of a file,
+ * among which numbers are measured. */
 static enum tutti_status make_key(struct survey *survey)
 {
     const struct members *members = &survey->comm->team.members;
@@ -231,7 +233,7 @@ static enum tutti_status keep(struct survey *survey)
     return number_racks(survey, NULL);
 }
 
-/* -------------------------------------------------------------------------------------- who measures what */
+/* ---------------------------------------------------------------------------- who measures what */
 
 static enum tutti_status decide(struct survey *survey)
 {
@@ -259,7 +261,8 @@ static enum tutti_status use_known_racks(struct survey *survey)
     return number_racks(survey, NULL);
 }
 
-/* All hosts, or of many some: of racks that are known the first ones, as whole as they fit; otherwise they are spread over all. */
+/* All hosts, or of many some: of racks that are known the first ones, as whole as they fit;
+ * otherwise they are spread over all. */
 static void pick_players(struct survey *survey)
 {
     const int hosts = survey->host_count;
@@ -313,7 +316,7 @@ static int own_number(const struct survey *survey)
     return -1;
 }
 
-/* ---------------------------------------------------------------------------------------------- figures */
+/* -------------------------------------------------------------------------------------- figures */
 
 static size_t cell_count(const struct survey *survey)
 {
@@ -348,7 +351,8 @@ static enum tutti_status measure(struct survey *survey)
     return TUTTI_OK;
 }
 
-/* The cost of a small message's path to its two ranks in the model, which adds it to the latency. */
+/* The cost of a small message's path to its two ranks in the model, which adds it to the latency.
+ * */
 static uint64_t path_ps(const struct tutti_comm *comm)
 {
     const struct path_row *row = path_row_of(comm->team.members.site.between, PATH_INLINE);
@@ -446,7 +450,7 @@ static enum tutti_status find_out(struct survey *survey)
     return play(survey, conclude_and_keep);
 }
 
-/* --------------------------------------------------------------------------------------------------- use */
+/* ------------------------------------------------------------------------------------------ use */
 
 static void say_number(const struct survey *survey, enum between_number number, const char *what,
                        const char *unit, double value)
@@ -559,6 +563,7 @@ enum tutti_status comm_measure(struct tutti_comm *comm)
     survey_release(&survey);
     /* Calls of the application's count from 1. */
     health_restart_numbers(&comm->health);
-    /* A rank that is done here may have made a call since, which failed. The next call on the communicator says so, whichever rank makes it. */
+    /* A rank that is done here may have made a call since, which failed. The next call on the
+     * communicator says so, whichever rank makes it. */
     return status != TUTTI_OK && health_check(&comm->health) != TUTTI_OK ? TUTTI_OK : status;
 }

@@ -5,7 +5,8 @@
  *                │  3  4  5      its dp communicator is 1 4, it is rank 1 there too
  *                ▼
  *
- * Along an axis those belong together who differ only there: their rank without that coordinate is their color.
+ * Along an axis those belong together who differ only there: their rank without that coordinate is
+ * their color.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -44,7 +44,7 @@ struct tutti_plan {
     struct loaded_proof proof;
 };
 
-/* -------------------------------------------------------------------------------------------------- writing */
+/* -------------------------------------------------------------------------------------- writing */
 
 static enum tutti_status append(struct tutti_plan *plan, struct lines *lines, const char *line,
                                 size_t length)
@@ -172,7 +172,7 @@ enum tutti_status tutti_plan_free(struct tutti_plan *plan)
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 static void write_lines(const struct lines *lines, FILE *file)
 {
@@ -209,7 +209,8 @@ static char *write_all(const struct tutti_plan *plan, size_t *size)
     return NULL;
 }
 
-/* The parser names a line of a text that the user has not seen: says what is in it, and whose it is. */
+/* The parser names a line of a text that the user has not seen: says what is in it, and whose it
+ * is. */
 static enum tutti_status blame_line(const char *text, const char *message)
 {
     unsigned long line = 0;
@@ -316,7 +317,7 @@ enum tutti_status tutti_plan_text(struct tutti_plan *plan, char *text, size_t te
     return TUTTI_OK;
 }
 
-/* --------------------------------------------------------------------------------------- an algorithm of it */
+/* --------------------------------------------------------------------------- an algorithm of it */
 
 static enum tutti_status copy_plan(const struct plan *from, struct plan **plan)
 {
@@ -419,7 +420,7 @@ enum tutti_status tutti_plan_cost(struct tutti_plan *plan, const struct tutti_co
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------- registration */
+/* --------------------------------------------------------------------------------- registration */
 
 /* The words that a rank tells the others about its plan. */
 struct plan_registration {
@@ -470,7 +471,8 @@ static enum tutti_status prepare(struct tutti_plan *plan, const struct tutti_com
     return make_algorithm("plan_register", &limits, plan, name, algorithm);
 }
 
-/* All ranks see the same words, so all judge alike; a rank with an error of its own returns that. */
+/* All ranks see the same words, so all judge alike; a rank with an error of its own returns that.
+ * */
 static enum tutti_status judge(const struct plan_registration *all, int rank, int size,
                                const char *own)
 {

@@ -39,7 +39,7 @@ struct own_plans {
     struct stored_plan *of_rules[]; /* in the order of rules_file */
 };
 
-/* ---------------------------------------------------------------------------------------------------- limits */
+/* --------------------------------------------------------------------------------------- limits */
 
 static bool has_failed(const void *context)
 {
@@ -64,7 +64,7 @@ static struct plan_budget limits_until(const struct tutti_comm *comm, uint64_t d
     return plans_limits(comm, deadline_ns > now_ns ? deadline_ns - now_ns : 0);
 }
 
-/* -------------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 static uint32_t fold(uint64_t fingerprint)
 {
@@ -136,7 +136,7 @@ void plans_free(struct tutti_comm *comm)
     comm->plans = NULL;
 }
 
-/* --------------------------------------------------------------------------------------------------- proving */
+/* -------------------------------------------------------------------------------------- proving */
 
 static void keep_unused(struct tutti_comm *comm, const struct algorithm *algorithm, const char *why)
 {
@@ -176,7 +176,8 @@ static enum tutti_status prove_rules(struct tutti_comm *comm, const struct plan_
     return TUTTI_OK;
 }
 
-/* Whether a plan of the folder can compete; what is wrong with one is no reason to do without a communicator. */
+/* Whether a plan of the folder can compete; what is wrong with one is no reason to do without a
+ * communicator. */
 static enum tutti_status try_candidate(struct tutti_comm *comm, const struct plan_budget *limits,
                                        const struct stored_place *place, bool *can_compete)
 {
@@ -274,7 +275,7 @@ enum tutti_status plans_offer(struct tutti_comm *comm)
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------- files of calls */
+/* ------------------------------------------------------------------------------- files of calls */
 
 static const char file_prefix[] = "file:";
 
@@ -315,7 +316,7 @@ enum tutti_status plans_find_file(struct tutti_comm *comm, struct call *call, co
     return status == TUTTI_ABORTED ? health_check(&comm->health) : status;
 }
 
-/* ---------------------------------------------------------------------------------------- plans of the user */
+/* ---------------------------------------------------------------------------- plans of the user */
 
 enum tutti_status plans_add_own(struct tutti_comm *comm, struct algorithm *algorithm)
 {

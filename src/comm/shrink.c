@@ -1,4 +1,5 @@
-/* shrink.c - going on after a failure: agreeing, revoking, and a communicator of those who are left (ULFM's meaning). */
+/* shrink.c - going on after a failure: agreeing, revoking, and a communicator of those who are left
+ * (ULFM's meaning). */
 #include <stdlib.h>
 
 #include "base/rank_list.h"

@@ -1,4 +1,5 @@
-/* site.h - what a new communicator chooses algorithms by: the machines of its ranks, and what work costs there. */
+/* site.h - what a new communicator chooses algorithms by: the machines of its ranks, and what work
+ * costs there. */
 #ifndef TUTTI_COMM_SITE_H
 #define TUTTI_COMM_SITE_H
 
@@ -14,12 +15,15 @@
 enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
                                           const struct rendezvous_member *members);
 
-/* Before the ranks meet. Sets team.transports.fabric: of the card that this process would use, where that can do what the settings ask for.
- * Failures: as transports_find_card; then it is none. */
+/* Before the ranks meet. Sets team.transports.fabric: of the card that this process would use,
+ * where that can do what the settings ask for. Failures: as transports_find_card; then it is
+ * none. */
 enum tutti_status comm_find_card(struct tutti_comm *comm);
-/* After a failure that may be of this host alone: puts this rank and its host into this thread's error. Returns the status. */
+/* After a failure that may be of this host alone: puts this rank and its host into this thread's
+ * error. Returns the status. */
 enum tutti_status comm_name_this_rank(const struct tutti_comm *comm, enum tutti_status status);
-/* As the ranks meet: whether all of them would use cards of the same kind. The same on all ranks. */
+/* As the ranks meet: whether all of them would use cards of the same kind. The same on all ranks.
+ * */
 bool comm_agree_on_card(const struct tutti_comm *comm, const struct rendezvous_member *members);
 
 /* After the ranks have met. Sets team.members.site to the same on all ranks. NO_MEMORY. */

@@ -22,7 +22,7 @@ struct kept_folder {
 
 static struct kept_folder *kept_folders;
 
-/* --------------------------------------------------------------------------------------------------- names */
+/* ---------------------------------------------------------------------------------------- names */
 
 /* "2-hosts" or "4-hosts-2-racks" */
 static bool parse_place(const char *name, struct stored_place *place)
@@ -66,7 +66,7 @@ static void names_free(struct dirent **names, int count)
     free(names);
 }
 
-/* --------------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 /* The message of a thread that could not read a file begins with its path. */
 static enum tutti_status add_refusal(struct stored_folder *folder, const char *path)

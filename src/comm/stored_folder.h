@@ -34,10 +34,11 @@ struct stored_folder {
     struct stored_place places[]; /* sorted by name */
 };
 
-/* For good, and the same every time. A file that is no plan, or one that others can write, is refused, and the log says so.
- * INVALID_OPTIONS: the folder cannot be read, or has more than STORED_FOLDER_PLANS_MAX plans. TIMEOUT, ABORTED: the limits, of which each
- * plan has the work and memory; the next caller tries again. NO_MEMORY. Any thread; blocks until the deadline of the limits, or as long as
- * the file system does. */
+/* For good, and the same every time. A file that is no plan, or one that others can write, is
+ * refused, and the log says so. INVALID_OPTIONS: the folder cannot be read, or has more than
+ * STORED_FOLDER_PLANS_MAX plans. TIMEOUT, ABORTED: the limits, of which each plan has the work and
+ * memory; the next caller tries again. NO_MEMORY. Any thread; blocks until the deadline of the
+ * limits, or as long as the file system does. */
 enum tutti_status stored_folder_find(const char *path, const struct plan_budget *limits,
                                      const struct stored_folder **folder);
 

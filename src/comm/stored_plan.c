@@ -24,7 +24,7 @@ struct stored_plan {
 
 static struct stored_plan *stored_plans;
 
-/* ------------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 static enum tutti_status load(const char *path, const struct plan_budget *limits,
                               struct algorithm **algorithm)
@@ -87,7 +87,7 @@ enum tutti_status stored_plan_find(const char *path, const struct plan_budget *l
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------- proving */
+/* -------------------------------------------------------------------------------------- proving */
 
 static enum tutti_status find_proof(const struct algorithm *algorithm,
                                     const struct plan_budget *limits, struct loaded_proof *proof)

@@ -94,7 +94,8 @@ static void connector_attempt(struct connector *connector, uint64_t now_ns)
         connector_fail(connector, status, now_ns);
 }
 
-/* The other side has not shown the key. Its answer may explain at the deadline why the connector failed, and decides nothing before. */
+/* The other side has not shown the key. Its answer may explain at the deadline why the connector
+ * failed, and decides nothing before. */
 static bool is_unproven(const struct hello *hello)
 {
     return hello->state == HELLO_STRAY ||
@@ -168,7 +169,8 @@ static void connector_check(struct connector *connector, uint64_t now_ns)
     connector_shake_hands(connector, now_ns);
 }
 
-/* A connection that takes long has no error of its own, and the error of an earlier one may not hold any more. */
+/* A connection that takes long has no error of its own, and the error of an earlier one may not
+ * hold any more. */
 static void note_silence(struct connector *connector, uint64_t now_ns)
 {
     char address[NET_ADDRESS_TEXT_MAX];
@@ -270,7 +272,7 @@ void connector_free(struct connector *connector)
     free(connector);
 }
 
-/* ------------------------------------------------------------------------------------------------- list */
+/* ----------------------------------------------------------------------------------------- list */
 
 void connector_list_progress(struct connector_list *list, uint64_t now_ns)
 {

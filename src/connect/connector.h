@@ -1,4 +1,5 @@
-/* connector.h - connects to another process's listener: makes attempts until that one accepts, or until a deadline.
+/* connector.h - connects to another process's listener: makes attempts until that one accepts, or
+ * until a deadline.
  *
  *     PAUSING ──► CONNECTING ──► HANDSHAKE ──► OVER ──connector_test──► TAKEN
  *        ▲            │ nobody listens, │ the process there does not show the job's key
@@ -12,10 +13,11 @@
  * the key and its version or configuration does not fit, that will not change, and the connector
  * ends.
  *
- * Pauses between attempts double from 5 ms to 250 ms, with a random part: ranks that were refused together do not come back together.
+ * Pauses between attempts double from 5 ms to 250 ms, with a random part: ranks that were refused
+ * together do not come back together.
  *
- * If a connection breaks before its connector hears that it was accepted, the connector tries again: then the other side accepts it
- * twice, and the later one counts.
+ * If a connection breaks before its connector hears that it was accepted, the connector tries
+ * again: then the other side accepts it twice, and the later one counts.
  */
 #ifndef TUTTI_CONNECT_CONNECTOR_H
 #define TUTTI_CONNECT_CONNECTOR_H
@@ -42,15 +44,17 @@ struct connector_options {
     uint64_t deadline_ns;
 };
 
-/* IN_PROGRESS: it goes on. OK: *accepted is filled, once, and has the socket. Otherwise the connector has failed, and this thread's
- * message says why: VERSION, INVALID_OPTIONS, or an error of the system; at its deadline INIT_TIMEOUT, or AUTH_FAILED if the process
- * that listened there last did not show the key, or said that this rank does not have it. */
+/* IN_PROGRESS: it goes on. OK: *accepted is filled, once, and has the socket. Otherwise the
+ * connector has failed, and this thread's message says why: VERSION, INVALID_OPTIONS, or an error
+ * of the system; at its deadline INIT_TIMEOUT, or AUTH_FAILED if the process that listened there
+ * last did not show the key, or said that this rank does not have it. */
 enum tutti_status connector_test(struct connector *connector, struct accepted_connection *accepted);
 /* The number of attempts in a row that reached a process that is not of this job: it refused the
  * hello, or spoke another protocol. A rank that listens there does neither. */
 unsigned connector_foreign_answers(const struct connector *connector);
-/* Why the last attempt that is over failed, with the address and the system's word for it: "connecting to 10.0.0.1:80: Network is
- * unreachable". A connector that goes on tries at least twice a second, so the text says what holds now. False: no attempt failed. */
+/* Why the last attempt that is over failed, with the address and the system's word for it:
+ * "connecting to 10.0.0.1:80: Network is unreachable". A connector that goes on tries at least
+ * twice a second, so the text says what holds now. False: no attempt failed. */
 bool connector_trouble(struct connector *connector, uint64_t now_ns, char text[CONNECTOR_TEXT_MAX]);
 /* Ends the connector, if it goes on, and closes a connection that was not taken. NULL is fine. */
 void connector_free(struct connector *connector);

@@ -20,7 +20,8 @@ enum {
     PROBE_NS = 30000000,
     REFUSALS = 10
 }; /* as for peers of a communicator, transport/tcp/gone.h */
-/* Ranks wait for so long after the deadline: rank 0's word on which ranks are missing may come a moment later. */
+/* Ranks wait for so long after the deadline: rank 0's word on which ranks are missing may come a
+ * moment later. */
 static const uint64_t PATIENCE_NS = 1000000000;
 /* For so long ranks take turns to hear that descriptors are at an end. */
 static const uint64_t TURNS_NS = 1000000000;
@@ -78,7 +79,7 @@ static void hang_up(struct connection *connection)
     *connection = (struct connection){.socket = byte_stream_none()};
 }
 
-/* -------------------------------------------------------------------------------------------- messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 /* entry_max: for how many entries there is room. */
 static enum tutti_status receive(const struct discovery *discovery, struct connection *connection,
@@ -133,7 +134,7 @@ static struct discovery_head make_message(const struct discovery *discovery,
     return message;
 }
 
-/* ------------------------------------------------------------------------------------------------- run */
+/* ------------------------------------------------------------------------------------------ run */
 
 static bool is_same(const struct rendezvous_key *a, const struct rendezvous_key *b)
 {
@@ -154,9 +155,10 @@ static void enter_run(struct discovery *discovery, const struct rendezvous_key *
     port_enter(&discovery->client);
 }
 
-/* ----------------------------------------------------------------------------------------- connections */
+/* ---------------------------------------------------------------------------------- connections */
 
-/* Whether the other side still has the connection. A rank whose report was read sends nothing more. */
+/* Whether the other side still has the connection. A rank whose report was read sends nothing more.
+ * */
 static bool stands(const struct connection *connection)
 {
     char byte;
@@ -164,7 +166,8 @@ static bool stands(const struct connection *connection)
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
 }
 
-/* A rank that connects again has lost its first connection, unless it has reported and is still there: then it is another process. */
+/* A rank that connects again has lost its first connection, unless it has reported and is still
+ * there: then it is another process. */
 static void seat(struct discovery *discovery, int peer, struct byte_stream socket)
 {
     struct connection *connection = &discovery->connections[peer];
@@ -226,7 +229,7 @@ static struct discovery_head answer_for(const struct discovery *discovery, int r
     return message;
 }
 
-/* ------------------------------------------------------------------------------------ reports to rank 0 */
+/* ---------------------------------------------------------------------------- reports to rank 0 */
 
 /* A rank that was told of another run stays out of this one, and ends: its rank 0 is gone. */
 static void turn_away(struct discovery *discovery, struct connection *connection, int rank)
@@ -284,15 +287,17 @@ static void hear_report(struct discovery *discovery, int r)
     if (sent != TUTTI_OK && sent != TUTTI_IN_PROGRESS) hang_up(connection);
 }
 
-/* Whether the answer may be sent now. A failure is told to every rank that is there, except in the middle of a message. */
+/* Whether the answer may be sent now. A failure is told to every rank that is there, except in the
+ * middle of a message. */
 static bool is_ready(const struct connection *connection, enum tutti_status status)
 {
     return connection->is_told || (status != TUTTI_OK && !connection->has_reported);
 }
 
-/* ---------------------------------------------------------------------------------------------- answers */
+/* -------------------------------------------------------------------------------------- answers */
 
-/* Whether this rank has not been able to let others in, or to go to them, for a while, for want of descriptors, say. */
+/* Whether this rank has not been able to let others in, or to go to them, for a while, for want of
+ * descriptors, say. */
 static enum tutti_status check_port(const struct discovery *discovery)
 {
     char why[DISCOVERY_TEXT_MAX / 2];
@@ -303,8 +308,9 @@ static enum tutti_status check_port(const struct discovery *discovery)
                      discovery->options->self.host_name, discovery->options->self.pid, why);
 }
 
-/* Tells all ranks, or only those below this one. Waits for ranks that have not come yet, unless something failed: if descriptors are at
- * an end, each rank that was told makes room for another one, so there is some waiting after all. */
+/* Tells all ranks, or only those below this one. Waits for ranks that have not come yet, unless
+ * something failed: if descriptors are at an end, each rank that was told makes room for another
+ * one, so there is some waiting after all. */
 static enum tutti_status answer(struct discovery *discovery, bool all, enum tutti_status status,
                                 uint64_t deadline_ns)
 {
@@ -357,9 +363,10 @@ static enum tutti_status answer(struct discovery *discovery, bool all, enum tutt
     return status != TUTTI_OK ? error_set(status, "%s", why) : TUTTI_OK;
 }
 
-/* ---------------------------------------------------------------------------------------------- rank 0 */
+/* --------------------------------------------------------------------------------------- rank 0 */
 
-/* Rank 0 connects to nobody, so no connection of its own has failed. But if it cannot even reach itself, others cannot either. */
+/* Rank 0 connects to nobody, so no connection of its own has failed. But if it cannot even reach
+ * itself, others cannot either. */
 static void look_at_own_port(const struct net_address *own, char *text, size_t text_bytes)
 {
     int fd = -1;
@@ -429,7 +436,7 @@ static enum tutti_status lead(struct discovery *discovery)
     return answer(discovery, true, status, clock_now_ns() + PATIENCE_NS * 10);
 }
 
-/* ------------------------------------------------------------------------------------------- the others */
+/* ----------------------------------------------------------------------------------- the others */
 
 /* How many ports rank 0 may be at. */
 static unsigned master_port_count(const struct discovery *discovery)
@@ -468,8 +475,8 @@ static enum tutti_status call_rank_0(struct discovery *discovery, const struct n
     return TUTTI_OK;
 }
 
-/* A process that accepted this rank and closed before it had read the report is not rank 0, or not yet. The other ports are tried first,
- * for a time that grows. */
+/* A process that accepted this rank and closed before it had read the report is not rank 0, or not
+ * yet. The other ports are tried first, for a time that grows. */
 static void leave_port(struct discovery *discovery, struct connection *connection)
 {
     hang_up(connection);
@@ -594,7 +601,8 @@ struct probe {
     uint64_t next_ns;
 };
 
-/* Whether the rank's host refuses connections to the port again and again: the rank is gone. Call it again and again. */
+/* Whether the rank's host refuses connections to the port again and again: the rank is gone. Call
+ * it again and again. */
 static bool is_gone(struct probe *probe, const struct net_address *port)
 {
     const uint64_t now = clock_now_ns();
@@ -706,7 +714,7 @@ static enum tutti_status follow(struct discovery *discovery)
     return answer(discovery, false, status, discovery->options->deadline_ns + PATIENCE_NS);
 }
 
-/* --------------------------------------------------------------------------------------------- the whole */
+/* ------------------------------------------------------------------------------------ the whole */
 
 static enum tutti_status begin(struct discovery *discovery)
 {

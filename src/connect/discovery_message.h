@@ -1,4 +1,5 @@
-/* discovery_message.h - the messages of rank discovery (discovery.h) as bytes: a head, and entries behind it.
+/* discovery_message.h - the messages of rank discovery (discovery.h) as bytes: a head, and entries
+ * behind it.
  *
  *     ENTRY    head, 1 entry        what a rank says of itself, and which run it was told of before, if it was
  *     HEARD    head                 which run this is: rank 0 has taken the rank in
@@ -6,11 +7,13 @@
  *     CONNECT  head                 the address to connect to for the table
  *     FAILURE  head                 why there is no table
  *
- * The reader is a pure function of the bytes and knows no sockets. It says where the next bytes belong, and looks at them when they are
- * there. The bytes are foreign: once they are through, numbers are in their ranges and texts have an end. The caller knows who sent them.
+ * The reader is a pure function of the bytes and knows no sockets. It says where the next bytes
+ * belong, and looks at them when they are there. The bytes are foreign: once they are through,
+ * numbers are in their ranges and texts have an end. The caller knows who sent them.
  *
- * Hosts of another byte order have another magic. Its last character changes when messages do, so an older build does not understand
- * newer messages. A build that does not know of runs would otherwise wait for connections under another name.
+ * Hosts of another byte order have another magic. Its last character changes when messages do, so
+ * an older build does not understand newer messages. A build that does not know of runs would
+ * otherwise wait for connections under another name.
  */
 #ifndef TUTTI_CONNECT_DISCOVERY_MESSAGE_H
 #define TUTTI_CONNECT_DISCOVERY_MESSAGE_H
@@ -70,7 +73,8 @@ struct discovery_reader {
 
 /* The number of bytes that the caller may write to *to next; 0: the message is complete. */
 size_t discovery_reader_wants(const struct discovery_reader *reader, void **to);
-/* The caller has written that many of them. AUTH_FAILED, with this thread's error: the message makes no sense; read no more. */
+/* The caller has written that many of them. AUTH_FAILED, with this thread's error: the message
+ * makes no sense; read no more. */
 enum tutti_status discovery_reader_took(struct discovery_reader *reader, size_t bytes);
 
 /* Checks an entry that came some other way. */

@@ -1,5 +1,6 @@
-/* Whatever comes over a connection of rank discovery, in pieces of any size: the reader asks for nothing beyond the head and
- * the entries there is room for, and what it takes for a message has numbers in their ranges and texts with an end.
+/* Whatever comes over a connection of rank discovery, in pieces of any size: the reader asks for
+ * nothing beyond the head and the entries there is room for, and what it takes for a message has
+ * numbers in their ranges and texts with an end.
  *
  * The input: the number of ranks, the room for entries, how the pieces are cut, and the bytes. */
 #include <stdbool.h>

@@ -198,7 +198,8 @@ static void each_run_has_a_meeting_of_its_own(void **state)
     }
 }
 
-/* As a rank of the last run comes to where its rank 0 was: with the same key, but it was told of that run. */
+/* As a rank of the last run comes to where its rank 0 was: with the same key, but it was told of
+ * that run. */
 static void connect_as(int rank, const struct discovery_head *said, struct discovery_head *answers,
                        size_t count)
 {
@@ -279,7 +280,8 @@ static void without_rank_0_the_others_say_where_they_looked(void **state)
     port_close();
 }
 
-/* Rank 2 has reported, so rank 3 is to fetch the list from it; but nobody listens there any more. */
+/* Rank 2 has reported, so rank 3 is to fetch the list from it; but nobody listens there any more.
+ * */
 static void who_gets_the_list_from_a_dead_rank_learns_that(void **state)
 {
     (void)state;

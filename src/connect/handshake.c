@@ -13,7 +13,7 @@
 /* At most, between connections that come again and again. */
 static const uint64_t STARVED_APART_NS = 1000000000;
 
-/* ------------------------------------------------------------------------------------------- event loop */
+/* ----------------------------------------------------------------------------------- event loop */
 
 enum tutti_status handshake_loop_add(struct handshake_loop *loop, int fd, struct loop_entry *entry)
 {
@@ -64,7 +64,7 @@ void handshake_loop_set_timer(struct handshake_loop *loop)
     timerfd_settime(loop->timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-/* ------------------------------------------------------------------------------------------- shortages */
+/* ------------------------------------------------------------------------------------ shortages */
 
 void handshake_loop_lacks(struct handshake_loop *loop, enum tutti_status status, uint64_t now_ns)
 {
@@ -94,7 +94,7 @@ enum tutti_status handshake_loop_starves(const struct handshake_loop *loop, uint
                      (double)for_ns * 1e-9, shortage->why);
 }
 
-/* ------------------------------------------------------------------------------------------- handshakes */
+/* ----------------------------------------------------------------------------------- handshakes */
 
 void handshake_init(struct handshake *handshake)
 {

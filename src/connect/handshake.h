@@ -1,7 +1,8 @@
 /* handshake.h - a connection while its hello, and TLS behind it, are under way, from either side.
  *
- * Handshakes run in an event loop, one for each listener: an epoll set, and a timer for deadlines. The listener (listener.c) starts one
- * for each incoming connection, a connector (connector.c) one for each attempt.
+ * Handshakes run in an event loop, one for each listener: an epoll set, and a timer for deadlines.
+ * The listener (listener.c) starts one for each incoming connection, a connector (connector.c) one
+ * for each attempt.
  *
  *     socket ──handshake_answer or handshake_call──► GOING ──handshake_progress──► hello DONE: handshake_fill hands out the socket
  *                                                                              └─► hello STRAY or FAILED: handshake_close
@@ -65,18 +66,22 @@ struct handshake {
 
 /* On failure handshake_loop_close frees what there is. */
 enum tutti_status handshake_loop_open(struct handshake_loop *loop, const struct hello_self *self);
-/* Closes the descriptors, which in a child of fork() changes nothing for the parent, and wipes the key. */
+/* Closes the descriptors, which in a child of fork() changes nothing for the parent, and wipes the
+ * key. */
 void handshake_loop_close(struct handshake_loop *loop);
 /* Adds a descriptor of the listener's own to the epoll set. */
 enum tutti_status handshake_loop_add(struct handshake_loop *loop, int fd, struct loop_entry *entry);
-/* The loop's descriptor has to be readable at this time. handshake_loop_set_timer sees to it, once for all such calls. */
+/* The loop's descriptor has to be readable at this time. handshake_loop_set_timer sees to it, once
+ * for all such calls. */
 void handshake_loop_wake_at(struct handshake_loop *loop, uint64_t when_ns);
 void handshake_loop_set_timer(struct handshake_loop *loop);
-/* A connection could not be accepted or begun, for this reason, and the text of this thread's error. It is tried again. */
+/* A connection could not be accepted or begun, for this reason, and the text of this thread's
+ * error. It is tried again. */
 void handshake_loop_lacks(struct handshake_loop *loop, enum tutti_status status, uint64_t now_ns);
 /* There was a descriptor for another attempt. */
 void handshake_loop_has_enough(struct handshake_loop *loop);
-/* OK, or why no connection could be made for longer than for_ns. Failures before since_ns do not count. */
+/* OK, or why no connection could be made for longer than for_ns. Failures before since_ns do not
+ * count. */
 enum tutti_status handshake_loop_starves(const struct handshake_loop *loop, uint64_t since_ns,
                                          uint64_t now_ns, uint64_t for_ns);
 

@@ -109,7 +109,7 @@ static bool is_own(const struct hello *hello)
     return (hello->record % 2 == 0) == hello->is_caller;
 }
 
-/* ----------------------------------------------------------------------------------------- records out */
+/* ---------------------------------------------------------------------------------- records out */
 
 static unsigned char *record_of(struct hello *hello, enum record record)
 {
@@ -205,7 +205,7 @@ static void send_bare(struct hello *hello, enum record record, enum hello_state 
     send_record(hello, record, then);
 }
 
-/* ------------------------------------------------------------------------------------------ records in */
+/* ----------------------------------------------------------------------------------- records in */
 
 static void read_self(struct hello *hello, const unsigned char *record)
 {
@@ -333,7 +333,7 @@ static void read_prefix(struct hello *hello)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- public */
+/* --------------------------------------------------------------------------------------- public */
 
 void hello_self_init(struct hello_self *self, const struct secret_key *key, int rank)
 {

@@ -1,6 +1,7 @@
 /* hello.h - how two ranks that share a key authenticate each other: a pure state machine.
  *
- * Bytes go in, bytes come out, and the time is an argument; it knows no sockets (listener.h has them).
+ * Bytes go in, bytes come out, and the time is an argument; it knows no sockets (listener.h has
+ * them).
  *
  *     caller                                                          answerer
  *       │ CALL     rank, whom it calls, purpose, payload, nonce, mac      │  is the caller one of us?
@@ -12,23 +13,28 @@
  *       │ WELCOME  mac                                                    │
  *       │ ◄────────────────────────────────────────────────────────────── │
  *
- * The four records lie one after the other in a transcript that both sides have; each mac covers all of the transcript so far.
- * That is Bellare and Rogaway's MAP1 ("Entity Authentication and Key Distribution", CRYPTO '93). The nonces of both sides are in
- * every later mac, so nothing recorded can be played again. Roles and the place in the exchange are in every mac, too, so nothing
- * can be sent back to where it came from. Because of the mac of the first record, an answerer can be silent to strangers; the last
- * record tells the caller that it was accepted.
+ * The four records lie one after the other in a transcript that both sides have; each mac covers
+ * all of the transcript so far. That is Bellare and Rogaway's MAP1 ("Entity Authentication and Key
+ * Distribution", CRYPTO '93). The nonces of both sides are in every later mac, so nothing recorded
+ * can be played again. Roles and the place in the exchange are in every mac, too, so nothing can be
+ * sent back to where it came from. Because of the mac of the first record, an answerer can be
+ * silent to strangers; the last record tells the caller that it was accepted.
  *
- * 1. Done means that the other side has the key, is here now, called this rank (or any rank), and that both sides have the
- *    same transcript: ranks, purpose, payload, version and configuration are what the other side said.
- * 2. A hello takes and gives at most HELLO_BYTES, in at most HELLO_TIMEOUT_NS, and allocates nothing.
- * 3. Versions and configurations count only after the other side has proven that it has the key. A REFUSAL proves nothing: it is a
- *    hint for a person who looks for a mistake, and decides nothing (listener.h).
+ * 1. Done means that the other side has the key, is here now, called this rank (or any rank), and
+ *    that both sides have the same transcript: ranks, purpose, payload, version and configuration
+ *    are what the other side said.
+ * 2. A hello takes and gives at most HELLO_BYTES, in at most HELLO_TIMEOUT_NS, and allocates
+ *    nothing.
+ * 3. Versions and configurations count only after the other side has proven that it has the key. A
+ *    REFUSAL proves nothing: it is a hint for a person who looks for a mistake, and decides nothing
+ *    (listener.h).
  * 4. If both sides are configured to encrypt, the hello stops before it is done, with a key of its
  *    own for TLS. That key is made from the job's key and the transcript, so it depends on what
  *    they said here in clear. An attacker between them cannot make one side go on in clear.
  *
- * It does not encrypt, and says nothing about what follows it in clear: an attacker that can change packets on their way can take over
- * such a connection. A process that has the key can say that it is any rank.
+ * It does not encrypt, and says nothing about what follows it in clear: an attacker that can change
+ * packets on their way can take over such a connection. A process that has the key can say that it
+ * is any rank.
  */
 #ifndef TUTTI_CONNECT_HELLO_H
 #define TUTTI_CONNECT_HELLO_H
@@ -66,8 +72,8 @@ struct hello_self {
     uint32_t version_min; /* the oldest and the newest that it can speak */
     uint32_t version_max;
     uint64_t configuration; /* has to be the same on both sides: HELLO_ENCRYPTS */
-    /* An answerer may have another configuration for each call: returns the one for this call, whose caller has `theirs`. NULL: the
-     * configuration above. */
+    /* An answerer may have another configuration for each call: returns the one for this call,
+     * whose caller has `theirs`. NULL: the configuration above. */
     uint64_t (*configure)(void *context, const struct hello_call *call, uint64_t theirs);
     void *configure_context;
 };
@@ -134,7 +140,8 @@ void hello_take(struct hello *hello, const void *bytes, size_t count, uint64_t n
  * gone. */
 size_t hello_gives(const struct hello *hello, const void **bytes);
 void hello_given(struct hello *hello, size_t count);
-/* In SECURES: the key for TLS, which only the two sides have. The caller of the hello is the client of TLS. */
+/* In SECURES: the key for TLS, which only the two sides have. The caller of the hello is the client
+ * of TLS. */
 enum tutti_status hello_key(const struct hello *hello, unsigned char key[MAC_BYTES]);
 /* Says whether TLS succeeded: the state becomes DONE, or STRAY. */
 void hello_secured(struct hello *hello, bool is_secure);
@@ -143,7 +150,8 @@ void hello_leave(struct hello *hello);
 /* Ends it if its time is over. */
 void hello_tick(struct hello *hello, uint64_t now_ns);
 
-/* Explains STRAY and FAILED in a sentence, for a message that names the other side's address first. */
+/* Explains STRAY and FAILED in a sentence, for a message that names the other side's address first.
+ * */
 void hello_explain(const struct hello *hello, char text[HELLO_TEXT_MAX]);
 
 #endif

@@ -1,5 +1,6 @@
-/* Whatever happens to the bytes of two sides under way, and whatever a side without the key says: nobody is let in but
- * by a transcript that both have, nothing is taken or given beyond the hello, and what is over stays so.
+/* Whatever happens to the bytes of two sides under way, and whatever a side without the key says:
+ * nobody is let in but by a transcript that both have, nothing is taken or given beyond the hello,
+ * and what is over stays so.
  *
  * The input is a script: an operation (one byte) and its arguments. */
 #include <stdlib.h>

@@ -190,7 +190,8 @@ static bool greets_late;
 static struct pair late;
 static struct hello_self late_self;
 
-/* Registered before OpenSSL's handler, so it runs after it: a caller, and an answerer that hears a call. */
+/* Registered before OpenSSL's handler, so it runs after it: a caller, and an answerer that hears a
+ * call. */
 static void greet_late(void)
 {
     if (!greets_late) return;
@@ -284,7 +285,8 @@ static void other_configurations_and_ranks_are_told_to_both(void **state)
     expect(&pair.answerer, HELLO_FAILED, TUTTI_AUTH_FAILED, "rank 4 answers where rank 3");
 }
 
-/* A version is not believed from who has not proven anything: a stranger cannot end a job with it. */
+/* A version is not believed from who has not proven anything: a stranger cannot end a job with it.
+ * */
 static uint64_t encrypt_for_purpose_17(void *context, const struct hello_call *call, uint64_t theirs)
 {
     ++*(int *)context;

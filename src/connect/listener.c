@@ -20,7 +20,8 @@ enum {
     STARVED_PAUSE_NS = 100000000 /* without accepting, when the system has no descriptors */
 };
 
-/* A place of the table of incoming connections. READY: it is accepted, or its peer does not fit, and listener_take has not taken it. */
+/* A place of the table of incoming connections. READY: it is accepted, or its peer does not fit,
+ * and listener_take has not taken it. */
 enum incoming_state { INCOMING_ABSENT, INCOMING_HANDSHAKE, INCOMING_READY };
 struct incoming {
     struct loop_entry entry;
@@ -68,7 +69,7 @@ enum tutti_status listener_ports_read(uint16_t *first, uint16_t *last)
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------- incoming connections */
+/* ------------------------------------------------------------------------- incoming connections */
 
 static void set_accepting(struct listener *listener, bool accepts)
 {
@@ -189,8 +190,8 @@ static void incoming_start(struct listener *listener, struct incoming *incoming,
         incoming_close(listener, incoming);
 }
 
-/* The system lets nobody in, mostly for want of a descriptor. The oldest handshake gives its own back, unless it has just begun, and the
- * listener accepts again in a moment. */
+/* The system lets nobody in, mostly for want of a descriptor. The oldest handshake gives its own
+ * back, unless it has just begun, and the listener accepts again in a moment. */
 static void pause_accepting(struct listener *listener, enum tutti_status status, uint64_t now_ns)
 {
     handshake_loop_lacks(&listener->loop, status, now_ns);
@@ -238,7 +239,7 @@ bool listener_take(struct listener *listener, struct accepted_connection *accept
     return true;
 }
 
-/* ------------------------------------------------------------------------------------- deadlines and log */
+/* ---------------------------------------------------------------------------- deadlines and log */
 
 /* Moves all whose time may have come, and finds out when the next one's comes. */
 static void keep_time(struct listener *listener, uint64_t now_ns)
@@ -261,7 +262,8 @@ static void keep_time(struct listener *listener, uint64_t now_ns)
     connector_list_progress(&listener->connectors, now_ns);
 }
 
-/* Connections that were pushed out alone are no warning: many ranks of this job connected at once, and connect again. */
+/* Connections that were pushed out alone are no warning: many ranks of this job connected at once,
+ * and connect again. */
 static void write_log(struct listener *listener, uint64_t now_ns)
 {
     const struct listener_counts *const counts = &listener->counts;
@@ -282,7 +284,7 @@ static void write_log(struct listener *listener, uint64_t now_ns)
     listener->log_ns = now_ns + LOG_LIMIT_NS;
 }
 
-/* --------------------------------------------------------------------------------------------- listener */
+/* ------------------------------------------------------------------------------------- listener */
 
 static enum tutti_status open_descriptors(struct listener *listener,
                                           const struct listener_options *options)

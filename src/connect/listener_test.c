@@ -190,7 +190,7 @@ static bool was_hung_up(int fd)
     return false;
 }
 
-/* ------------------------------------------------------------------------------------------- connectors */
+/* ----------------------------------------------------------------------------------- connectors */
 
 static void meet_at(const char *text)
 {
@@ -377,7 +377,7 @@ static void a_connector_ends_at_its_deadline_and_says_why(void **state)
     pair_close(&pair);
 }
 
-/* ---------------------------------------------------------------------------- peers that do not fit */
+/* ------------------------------------------------------------------------ peers that do not fit */
 
 static void refuse_from(const struct listener_options *unfit, enum tutti_status status,
                         const char *word, bool is_told)
@@ -385,7 +385,8 @@ static void refuse_from(const struct listener_options *unfit, enum tutti_status 
     struct pair pair = pair_of(0);
     listener_close(pair.caller);
     pair.caller = opened(unfit);
-    /* The answer of a listener with the key ends a connector; the answers of others only explain why it failed. */
+    /* The answer of a listener with the key ends a connector; the answers of others only explain
+     * why it failed. */
     const uint64_t began = clock_now_ns(), deadline_ns = is_told ? 20 * SECOND_NS : SECOND_NS;
     struct connector *connector = sent(pair.caller, &pair.address, 3, deadline_ns);
     struct accepted_connection accepted;
@@ -597,7 +598,7 @@ static void another_rank_than_the_one_called_is_refused(void **state)
     pair_close(&pair);
 }
 
-/* --------------------------------------------------------------------------------------- strangers */
+/* ------------------------------------------------------------------------------------ strangers */
 
 static void port_scans_are_dropped(void **state)
 {
@@ -824,7 +825,7 @@ static void proven_peers_are_pushed_out_last(void **state)
     pair_close(&pair);
 }
 
-/* ------------------------------------------------------------------------------------------- system */
+/* --------------------------------------------------------------------------------------- system */
 
 static void without_descriptors_the_listener_waits(void **state)
 {
@@ -856,7 +857,8 @@ static void without_descriptors_the_listener_waits(void **state)
     pair_close(&pair);
 }
 
-/* Two callers, and a descriptor for one of them: each attempt to let the other one in would end the first one's handshake. */
+/* Two callers, and a descriptor for one of them: each attempt to let the other one in would end the
+ * first one's handshake. */
 static void without_descriptors_one_comes_after_the_other(void **state)
 {
     (void)state;

@@ -60,7 +60,7 @@ static struct port_client *clients;
 static struct announced *announced;
 static struct log_limit unfit; /* connections of other versions, say */
 
-/* -------------------------------------------------------------------------------------------- forks */
+/* ---------------------------------------------------------------------------------------- forks */
 
 /* The listener stays the parent's: a listening socket that a child kept would answer for a dead
  * parent. If another thread was changing the listener, nobody can tell which descriptors are its
@@ -79,7 +79,7 @@ __attribute__((constructor)) static void watch_forks(void)
     fork_watch(FORK_PORT, &port);
 }
 
-/* --------------------------------------------------------------------------------------- open, close */
+/* ---------------------------------------------------------------------------------- open, close */
 
 /* Logs the rails, if several are wanted. */
 static void tell_rails(const struct interface_choice *choices, size_t count, unsigned rail_max)
@@ -97,8 +97,8 @@ static void tell_rails(const struct interface_choice *choices, size_t count, uns
     log_write(LOG_INFO, "rails: %s (%u wanted)", count > 0 ? list : "loopback alone", rail_max);
 }
 
-/* Chooses the addresses at which ranks of other hosts find this process. towards: the address that it has to reach; NULL: rank 0's, as
- * the place has it. */
+/* Chooses the addresses at which ranks of other hosts find this process. towards: the address that
+ * it has to reach; NULL: rank 0's, as the place has it. */
 static enum tutti_status choose_addresses(const struct launcher_facts *facts,
                                           const struct net_address *towards)
 {
@@ -158,8 +158,8 @@ static struct port_client *client_of(const uint8_t *payload, uint8_t bytes, bool
     return NULL;
 }
 
-/* The configuration of the client that a caller wants. If there is none, the caller's own one does: its hello succeeds, and it hears at
- * once that the communicator is not here. */
+/* The configuration of the client that a caller wants. If there is none, the caller's own one does:
+ * its hello succeeds, and it hears at once that the communicator is not here. */
 static uint64_t configure(void *context, const struct hello_call *call, uint64_t theirs)
 {
     int peer;
@@ -298,7 +298,7 @@ unsigned port_rails(struct net_address rails[PORT_RAILS_MAX])
     return count;
 }
 
-/* ----------------------------------------------------------------------------------------- announced */
+/* ------------------------------------------------------------------------------------ announced */
 
 enum tutti_status port_announce(const struct rendezvous_key *name, struct net_address *address)
 {
@@ -352,7 +352,7 @@ void port_withdraw(const struct rendezvous_key *name)
     free(gone);
 }
 
-/* ------------------------------------------------------------------------------------------- clients */
+/* -------------------------------------------------------------------------------------- clients */
 
 void port_enter(struct port_client *client)
 {
@@ -385,7 +385,8 @@ void port_leave(struct port_client *client)
     pthread_mutex_unlock(&lock);
 }
 
-/* The payload of a connector's hello: the communicator's identity, this rank, the peer, and the connection's number. */
+/* The payload of a connector's hello: the communicator's identity, this rank, the peer, and the
+ * connection's number. */
 static void write_payload(const struct port_client *client, int peer, unsigned stream,
                           struct hello_call *call)
 {
@@ -396,7 +397,8 @@ static void write_payload(const struct port_client *client, int peer, unsigned s
     call->payload[PAYLOAD_BYTES - 1] = (uint8_t)stream;
 }
 
-/* With the lock held. A rank that sends callback requests again and again must not make this rank connect more than once at a time. */
+/* With the lock held. A rank that sends callback requests again and again must not make this rank
+ * connect more than once at a time. */
 static bool is_under_way(const struct port_client *client, const struct port_pending *pending)
 {
     for (const struct port_pending *c = client->pending; c != NULL; c = c->next)
@@ -539,7 +541,8 @@ static bool is_waiting(struct port_client *client, int peer, unsigned stream,
     return false;
 }
 
-/* Logs what became of the protocol that the user wants, once for each peer and each time that it is connected again. */
+/* Logs what became of the protocol that the user wants, once for each peer and each time that it is
+ * connected again. */
 static void tell_protocol(const struct port_client *client, int peer, int fd)
 {
     const enum tcp_protocol got = tcp_protocol_of(fd);
@@ -556,7 +559,8 @@ static void tell_protocol(const struct port_client *client, int peer, int fd)
                   client->rank, name, peer);
 }
 
-/* With the lock held. If it is no socket but PORT_NOT_REACHED or PORT_UNFIT, this thread's error message says why. */
+/* With the lock held. If it is no socket but PORT_NOT_REACHED or PORT_UNFIT, this thread's error
+ * message says why. */
 static void deliver(struct port_client *client, int peer, unsigned stream, struct byte_stream socket)
 {
     if (socket.fd >= 0 && stream == 0 && client->carries_data && protocol != TCP_PROTOCOL_TCP)
@@ -667,7 +671,8 @@ void port_progress(uint64_t now_ns)
     struct accepted_connection accepted;
     if (pthread_mutex_trylock(&lock) != 0) return;
     if (listener != NULL) {
-        /* Each client asks for its own failures; the thread that happens to move the port is busy with something else. */
+        /* Each client asks for its own failures; the thread that happens to move the port is busy
+         * with something else. */
         char before[ERROR_TEXT_MAX];
         error_copy(before, sizeof before);
         listener_progress(listener, now_ns);

@@ -1,15 +1,19 @@
-/* port.h - the port of the process: one listener (listener.h) for all communicators, and the connections that they want.
+/* port.h - the port of the process: one listener (listener.h) for all communicators, and the
+ * connections that they want.
  *
  *     communicator ──port_connect(peer, stream)──► port of the peer's process ──► its communicator of the same identity
  *                  ◄──port_take(peer, stream)───── sockets, authenticated, from either side
  *
- * Of two ranks, the higher one connects to the lower one. If the lower rank needs the connection first, it sends the higher rank a
- * *callback request*: it connects only to ask the higher rank to connect to it.
+ * Of two ranks, the higher one connects to the lower one. If the lower rank needs the connection
+ * first, it sends the higher rank a *callback request*: it connects only to ask the higher rank to
+ * connect to it.
  *
- * The identity of a communicator follows from a random number of its run (discovery.h) that only its ranks know, so a rank that knows the
- * identity belongs to the communicator. The key of the job (bootstrap/secret.h) is needed besides.
+ * The identity of a communicator follows from a random number of its run (discovery.h) that only
+ * its ranks know, so a rank that knows the identity belongs to the communicator. The key of the job
+ * (bootstrap/secret.h) is needed besides.
  *
- * A thread that progresses one client moves the port for all clients. A child of fork() has neither the port nor the clients.
+ * A thread that progresses one client moves the port for all clients. A child of fork() has neither
+ * the port nor the clients.
  */
 #ifndef TUTTI_CONNECT_PORT_H
 #define TUTTI_CONNECT_PORT_H
@@ -37,7 +41,8 @@ enum {
 struct port_delivery;
 struct port_pending;
 
-/* Belongs to a communicator, which fills in the first fields before port_enter and zeroes all others. */
+/* Belongs to a communicator, which fills in the first fields before port_enter and zeroes all
+ * others. */
 struct port_client {
     struct rendezvous_key identity;
     int rank, size;
@@ -55,24 +60,28 @@ struct port_client {
     uint32_t generation; /* of the process that called port_enter */
 };
 
-/* Opens the port, which stays open until the last port_close. *address is where other ranks find it.
- * place: of a job on several hosts. Rank 0 of such a job listens at the proposed port, or, if that is taken, at one of the
- * PORT_MASTER_COUNT ports from there on. NULL: all ranks are on this host and find the port on loopback.
- * A port that is open already stays as it is; UNSUPPORTED if it listens on loopback and the caller needs more. */
+/* Opens the port, which stays open until the last port_close. *address is where other ranks find
+ * it. place: of a job on several hosts. Rank 0 of such a job listens at the proposed port, or, if
+ * that is taken, at one of the PORT_MASTER_COUNT ports from there on. NULL: all ranks are on this
+ * host and find the port on loopback. A port that is open already stays as it is; UNSUPPORTED if it
+ * listens on loopback and the caller needs more. */
 enum tutti_status port_open(const struct launcher_facts *facts, struct net_address *address);
-/* The same, in order to meet at the given address, which is another process's port. If a launcher started this process, the port that
- * the launcher proposes is used. */
+/* The same, in order to meet at the given address, which is another process's port. If a launcher
+ * started this process, the port that the launcher proposes is used. */
 enum tutti_status port_open_towards(const struct net_address *meeting, struct net_address *address);
-/* The open port can encrypt from now on. INVALID_OPTIONS: there is no secret; UNSUPPORTED: OpenSSL cannot do it here. */
+/* The open port can encrypt from now on. INVALID_OPTIONS: there is no secret; UNSUPPORTED: OpenSSL
+ * cannot do it here. */
 enum tutti_status port_encrypt(void);
 void port_close(void);
 /* The addresses at which this process's port can be reached, one for each of its network cards
  * (TUTTI_RAILS): first the address that port_open gave, then the addresses of further cards. At
  * least one while the port is open. */
 unsigned port_rails(struct net_address rails[PORT_RAILS_MAX]);
-/* Opens the port for a meeting of this name, of which the caller will tell other ranks. It stays open until port_withdraw. */
+/* Opens the port for a meeting of this name, of which the caller will tell other ranks. It stays
+ * open until port_withdraw. */
 enum tutti_status port_announce(const struct rendezvous_key *name, struct net_address *address);
-/* Whether this process has announced the meeting and not withdrawn it. A child of fork() has not. */
+/* Whether this process has announced the meeting and not withdrawn it. A child of fork() has not.
+ * */
 bool port_is_announced(const struct rendezvous_key *name);
 /* Does nothing if the meeting was not announced. */
 void port_withdraw(const struct rendezvous_key *name);
@@ -80,12 +89,13 @@ void port_withdraw(const struct rendezvous_key *name);
 void port_enter(struct port_client *client);
 /* Ends the client's connectors and closes its connections that were not taken. */
 void port_leave(struct port_client *client);
-/* Asks for connection number `stream` to a peer. To a lower rank this makes a connector, which tries until the deadline. To a higher rank
- * it does nothing: the higher rank connects. */
+/* Asks for connection number `stream` to a peer. To a lower rank this makes a connector, which
+ * tries until the deadline. To a higher rank it does nothing: the higher rank connects. */
 enum tutti_status port_connect(struct port_client *client, int peer, unsigned stream,
                                const struct net_address *address, uint64_t deadline_ns);
-/* The same to a lower rank, for a connection that others can stand in for, from an address of this host (NULL: the kernel chooses).
- * When it fails, port_take says so, and the client stays as it is. */
+/* The same to a lower rank, for a connection that others can stand in for, from an address of this
+ * host (NULL: the kernel chooses). When it fails, port_take says so, and the client stays as it
+ * is. */
 enum tutti_status port_connect_from(struct port_client *client, int peer, unsigned stream,
                                     const struct net_address *from,
                                     const struct net_address *address, uint64_t deadline_ns);
@@ -96,10 +106,11 @@ enum tutti_status port_request_callback(struct port_client *client, int peer, un
 /* The number of attempts in a row to connect to a peer that reached another process at its address,
  * see connector_foreign_answers. */
 unsigned port_foreign_answers(const struct port_client *client, int peer);
-/* Why connections to a peer (-1: to any peer) fail now, if they do: "connecting to 10.0.0.1:80: Network is unreachable". Connections that
- * others can stand in for do not count. */
+/* Why connections to a peer (-1: to any peer) fail now, if they do: "connecting to 10.0.0.1:80:
+ * Network is unreachable". Connections that others can stand in for do not count. */
 bool port_trouble(const struct port_client *client, int peer, char text[PORT_TROUBLE_MAX]);
-/* Why this process refused the last connection since then of somebody without this job's key, if any: see listener_refusal. */
+/* Why this process refused the last connection since then of somebody without this job's key, if
+ * any: see listener_refusal. */
 bool port_refusal(uint64_t since_ns, char text[PORT_TROUBLE_MAX]);
 /* Ends the connectors to a peer. */
 void port_give_up(struct port_client *client, int peer);
@@ -109,11 +120,12 @@ void port_progress(uint64_t now_ns);
  * says. The owner of a client asks this when data waits for a connection; until then a shortage
  * does the client no harm. */
 enum tutti_status port_starves(uint64_t since_ns, uint64_t now_ns);
-/* The next connection for the client; false when there is none, which costs nothing. The socket belongs to the caller. Instead of a
- * descriptor the socket may have
+/* The next connection for the client; false when there is none, which costs nothing. The socket
+ * belongs to the caller. Instead of a descriptor the socket may have
  *     PORT_CALLBACK      the peer asks this rank to connect to it
  *     PORT_NOT_REACHED   a port_connect_from failed; this thread's error message says why
- *     PORT_UNFIT         the peer connected and was refused (INVALID_OPTIONS: only one side encrypts); the same */
+ *     PORT_UNFIT         the peer connected and was refused (INVALID_OPTIONS: only one side encrypts); the
+ * same */
 bool port_take(struct port_client *client, int *peer, unsigned *stream, struct byte_stream *socket);
 
 #endif

@@ -2,8 +2,9 @@
  *
  *     free ──domain_try_lock──► one thread moves everything in it ──domain_unlock──► free
  *                                   ▲
- *                  domain_is_wanted: other threads wait. The progress thread, and a thread that waits for a started call, unlock after
- *                  the current piece then; a thread in a blocking call keeps the domain until the call ends.
+ *                  domain_is_wanted: other threads wait. The progress thread, and a thread that
+ *                  waits for a started call, unlock after the current piece then; a thread in a
+ *                  blocking call keeps the domain until the call ends.
  *
  * The lock is one word. Its holder may be any thread of the process: a caller, a thread in a wait,
  * or the progress thread once the domain is registered with it. Members are for this header and
@@ -39,7 +40,7 @@ static inline struct domain *domain_of(struct progress_client *client)
     return (struct domain *)(void *)((char *)client - offsetof(struct domain, client));
 }
 
-/* ------------------------------------------------------------------------------------------------ the lock */
+/* ------------------------------------------------------------------------------------- the lock */
 
 /* Whether the lock is this thread's now. Never waits. */
 static inline bool domain_try_lock(struct domain *domain)
@@ -71,9 +72,10 @@ static inline void domain_want_no_more(struct domain *domain)
     atomic_fetch_sub_explicit(&domain->wanted, 1, memory_order_relaxed);
 }
 
-/* ----------------------------------------------------------------------------------------------- what it has */
+/* ---------------------------------------------------------------------------------- what it has */
 
-/* Whether data of finished operations in it is still unsent. Any thread may ask; the holder of the lock sets it. */
+/* Whether data of finished operations in it is still unsent. Any thread may ask; the holder of the
+ * lock sets it. */
 static inline bool domain_has_output(const struct domain *domain)
 {
     return atomic_load_explicit(&domain->has_output, memory_order_relaxed);
@@ -83,9 +85,10 @@ static inline void domain_set_output(struct domain *domain, bool has_output)
     atomic_store_explicit(&domain->has_output, has_output, memory_order_relaxed);
 }
 
-/* --------------------------------------------------------------------------------------------- how it is waited for */
+/* ------------------------------------------------------------------------- how it is waited for */
 
-/* Whether a wait may spin: a look costs no system call, and each rank here has a core. true at first; set while the communicator is made. */
+/* Whether a wait may spin: a look costs no system call, and each rank here has a core. true at
+ * first; set while the communicator is made. */
 static inline bool domain_may_spin(const struct domain *domain)
 {
     return domain->may_spin;
@@ -94,7 +97,8 @@ static inline void domain_set_spinning(struct domain *domain, bool may_spin)
 {
     domain->may_spin = may_spin;
 }
-/* Whether this pass is the holder's last before it sleeps, or does something else for long: then nothing may be left for the next pass. */
+/* Whether this pass is the holder's last before it sleeps, or does something else for long: then
+ * nothing may be left for the next pass. */
 static inline bool domain_is_last_look(const struct domain *domain)
 {
     return domain->is_last_look;
@@ -120,9 +124,10 @@ uint64_t domain_awake_ns(const struct domain *domain);
  * on a busy host of virtual CPUs, ranks would put each other to sleep for every message. */
 void domain_learn_sleep(struct domain *domain, uint64_t slept_ns);
 
-/* --------------------------------------------------------------------------------------------- the progress thread */
+/* -------------------------------------------------------------------------- the progress thread */
 
-/* Makes sure that the progress thread moves it. Any thread; several may come at once. NO_MEMORY, SYSTEM. */
+/* Makes sure that the progress thread moves it. Any thread; several may come at once. NO_MEMORY,
+ * SYSTEM. */
 enum tutti_status domain_register(struct domain *domain);
 /* The progress thread does not move it any more. */
 void domain_unregister(struct domain *domain);

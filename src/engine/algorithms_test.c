@@ -75,7 +75,7 @@ static void for_all_ranks(const struct algorithm *algorithm, rank_check *check, 
     }
 }
 
-/* ------------------------------------------------------------------------------------------- direct */
+/* --------------------------------------------------------------------------------------- direct */
 
 /* The number of elements from one rank to another one; some ranks send nothing. */
 static size_t count_between(int source, int destination)
@@ -222,7 +222,7 @@ static void exactly_those_are_direct_whose_blocks_pass_through_nobody(void **sta
     }
 }
 
-/* --------------------------------------------------------------------------------------- placement */
+/* ------------------------------------------------------------------------------------ placement */
 
 /* Steps of all ranks, for 2 to 17 ranks, with separate buffers and in place, with and without
  * multicast to all. */
@@ -315,7 +315,7 @@ static void results_are_placed_by_these_algorithms(void **state)
     assert_int_equal(next, sizeof expected / sizeof *expected);
 }
 
-/* ------------------------------------------------------------------------------------------- limits */
+/* --------------------------------------------------------------------------------------- limits */
 
 struct most {
     int channel;

@@ -112,8 +112,8 @@ static int sent_from(const struct binder *binder, const struct program_step *bou
     return step_has(bound, STEP_ONLY_SENDS) ? first->buffer : bound->destination_buffer;
 }
 
-/* The list without the paths for which memory is not of the right kind, or for which the step has no
- * memory or no received message. */
+/* The list without the paths for which memory is not of the right kind, or for which the step has
+ * no memory or no received message. */
 static struct path_list possible(const struct binder *binder, const struct program_step *bound,
                                  const struct path_table *table, const struct path_list *list)
 {

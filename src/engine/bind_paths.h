@@ -1,5 +1,5 @@
-/* bind_paths.h - finds the paths that the messages of a program's steps may take: a part of binding,
- * private to bind.c.
+/* bind_paths.h - finds the paths that the messages of a program's steps may take: a part of
+ * binding, private to bind.c.
  *
  * The case of a message (struct path_case) follows from the plan alone: the traffic of its
  * collective, its readers, the work of its step, and how many ranks send to several. The table of
@@ -26,7 +26,8 @@ struct binder {
 /* Writes down the paths of the messages that a bound step sends. NO_MEMORY. */
 enum tutti_status bind_paths(struct binder *binder, const struct plan_step *step,
                              struct program_step *bound);
-/* Whether a message that a step receives from a link, and stores as it comes, may come by that path. */
+/* Whether a message that a step receives from a link, and stores as it comes, may come by that
+ * path. */
 bool bind_may_come(const struct binder *binder, const struct program_step *bound,
                    enum path_kind path);
 

@@ -158,7 +158,7 @@ static void each_link_is_there_once(void **state)
     for_all(&usual, check_links);
 }
 
-/* ------------------------------------------------------------------------------------------- groups */
+/* --------------------------------------------------------------------------------------- groups */
 
 /* Rank 1 of six: it sends to a group of the plan, and receives what rank 3 sends there. */
 static struct program *bound_to(const int *members, int member_count,
@@ -342,7 +342,7 @@ static void all_ranks_of_a_host_agree_on_what_is_multicast(void **state)
     assert_true(some > 0 && none > 0);
 }
 
-/* ------------------------------------------------------------------------------------------ channels */
+/* ------------------------------------------------------------------------------------- channels */
 
 static enum tutti_status bind_on_channel(int channel, bool receives)
 {
@@ -430,7 +430,7 @@ static void what_does_not_fit_into_a_link_is_staged(void **state)
     }
 }
 
-/* ---------------------------------------------------------------------------------------- expecting */
+/* ------------------------------------------------------------------------------------ expecting */
 
 /* The actions of rank 0, besides receiving part 1 of an allreduce in two parts from rank 1, which
  * reduces that part. */

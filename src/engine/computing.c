@@ -33,7 +33,7 @@ void computing_prepare(struct operation *operation)
         operation->sends[t].computing = operation->sends[t].group = 0;
 }
 
-/* ---------------------------------------------------------------------------------------------- pieces */
+/* --------------------------------------------------------------------------------------- pieces */
 
 /* The kind of memory of a piece's place in link i of the step. */
 static const struct memory_kind *memory_of_place(const struct operation *operation,

@@ -57,7 +57,7 @@ static enum path_kind reference_to_all(struct operation *operation, const struct
     return path;
 }
 
-/* -------------------------------------------------------------------------------- from where it lies */
+/* --------------------------------------------------------------------------- from where it lies */
 
 /* The whole message of a step whose only source is memory. */
 static struct send_from whole_source(const struct operation *operation,
@@ -107,7 +107,7 @@ void outgoing_send_input(struct operation *operation, struct run_lane *lane,
     lane_go(lane, LANE_SENT);
 }
 
-/* ------------------------------------------------------------------------------------------ staged */
+/* --------------------------------------------------------------------------------------- staged */
 
 bool outgoing_open_staged(struct operation *operation, struct run_lane *lane,
                           const struct program_step *step)
@@ -140,7 +140,7 @@ static bool catch_up(struct operation *operation, struct run_lane *lane,
     return true;
 }
 
-/* ------------------------------------------------------------------------------------- piece by piece */
+/* ------------------------------------------------------------------------------- piece by piece */
 
 /* Whether the message of one source can become the result and go on as it is. */
 static bool can_forward(struct operation *operation, const struct run_lane *lane,
@@ -263,7 +263,7 @@ bool outgoing_find(struct operation *operation, struct run_lane *lane,
     return false;
 }
 
-/* ------------------------------------------------------------------------------------------ placed */
+/* --------------------------------------------------------------------------------------- placed */
 
 /* Earlier messages must have gone, since an offer is for the next one. */
 bool outgoing_ask_expected(struct operation *operation, struct run_lane *lane,

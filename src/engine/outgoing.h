@@ -1,5 +1,5 @@
-/* outgoing.h - chooses how the result of a step gets to its links: placed, forwarded, in shared slots,
- * through places, from memory.
+/* outgoing.h - chooses how the result of a step gets to its links: placed, forwarded, in shared
+ * slots, through places, from memory.
  *
  *     send_only          in shared slots │ each link by itself: by reference, or through its places
  *     all other steps    placed │ from where its input lies │ forwarded │ from memory it is stored to anyway, by reference │

@@ -19,7 +19,7 @@
 
 enum { STEPS_MAX = 1 << 12, ROOM = 8, PIECE_BYTES = 64 << 10, FEW_BYTES = 4 << 10 };
 
-/* ------------------------------------------------------------------------------------------------ worlds */
+/* --------------------------------------------------------------------------------------- worlds */
 
 /* A job, and the links over which it runs: links within one thread for the tables of shared memory;
  * sockets of this host; simulated cards in virtual time. */
@@ -77,8 +77,8 @@ static struct link_world open_card(struct world *world, enum path_kind path)
     return card_world_links(world->card);
 }
 
-/* Opens a world over the links of one table, which follow another table, with everything that `path`
- * needs. Nothing runs yet. */
+/* Opens a world over the links of one table, which follow another table, with everything that
+ * `path` needs. Nothing runs yet. */
 static void world_open(struct world *world, const struct engine_job *job, enum table_number number,
                        const struct path_table *paths, enum path_kind path)
 {
@@ -102,7 +102,7 @@ static void world_close(struct world *world)
     if (world->card != NULL) card_world_free(world->card);
 }
 
-/* ------------------------------------------------------------------------------------------------ traces */
+/* --------------------------------------------------------------------------------------- traces */
 
 /* The paths of all steps of all ranks, one after the other, as path_bit. */
 struct trace {
@@ -158,7 +158,7 @@ static void trace_taken(struct world *world, struct trace *taken)
     }
 }
 
-/* ------------------------------------------------------------------------- each rule and each row decides */
+/* --------------------------------------------------------------- each rule and each row decides */
 
 /* One rule of a table, and a copy of the table with another rule for messages of that size. */
 struct question {
@@ -351,7 +351,7 @@ static void each_row_of_each_table_has_a_rule_for_collectives(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- out of room */
+/* ---------------------------------------------------------------------------------- out of room */
 
 static struct engine_job job_of(enum collective collective, const char *name, int size, size_t count)
 {

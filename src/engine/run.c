@@ -181,7 +181,7 @@ void operation_open_at(struct operation *operation, struct operation_gate *gate,
     operation->is_gated = operation->is_special = true;
 }
 
-/* ------------------------------------------------------------------------------------------- steps */
+/* ---------------------------------------------------------------------------------------- steps */
 
 static bool afters_completed(const struct operation *operation, const struct program_step *step)
 {
@@ -205,8 +205,9 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
     return RUN_DONE;
 }
 
-/* The bytes of a result that an executor makes at once if none has to fit into a place of a link. To start a kernel costs as much as to move many
- * pieces. But the more it moves, the more pages of memory its threads are in at one time, and those of all ranks may be in one device's. */
+/* The bytes of a result that an executor makes at once if none has to fit into a place of a link.
+ * To start a kernel costs as much as to move many pieces. But the more it moves, the more pages of
+ * memory its threads are in at one time, and those of all ranks may be in one device's. */
 enum { PIECES_OF_EXECUTOR = 256 };
 
 static size_t executor_piece(const struct program *program, const struct program_step *step)

@@ -30,7 +30,7 @@ static bool says_nothing_new(const struct algorithm *algorithm, const struct eng
     return mood->reach == REACH_COPY && collective_reduces(algorithm->collective);
 }
 
-/* ------------------------------------------------------------------------------------- in one piece */
+/* --------------------------------------------------------------------------------- in one piece */
 
 static void run_every_algorithm(const size_t *counts, int count_count, struct engine_mood mood)
 {
@@ -94,7 +94,7 @@ static void every_program_is_right_where_receivers_copy(void **state)
         (struct engine_mood){.piece_bytes = 16384, .pieces = 3, .delay = 2, .reach = REACH_COPY});
 }
 
-/* --------------------------------------------------------------------------------------- shared slots */
+/* --------------------------------------------------------------------------------- shared slots */
 
 static void every_program_is_right_with_shared_slots(void **state)
 {
@@ -179,7 +179,7 @@ static void a_relay_hands_places_on_within_a_host(void **state)
     engine_net_free(net);
 }
 
-/* ------------------------------------------------------------------------------------- expecting */
+/* ------------------------------------------------------------------------------------ expecting */
 
 static unsigned offers; /* that were made, and not passed on */
 
@@ -289,7 +289,7 @@ static void results_are_stored_where_they_are_expected(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------- in segments */
+/* ---------------------------------------------------------------------------------- in segments */
 
 /* Some ranks are in place and others are not; each rank's buffers are cut in their own way. */
 static void run_every_algorithm_cut(const size_t *counts, int count_count, struct engine_mood mood)
@@ -369,7 +369,7 @@ static void buffers_in_segments_may_be_copied_by_receivers(void **state)
         (struct engine_mood){.piece_bytes = 16384, .pieces = 3, .delay = 2, .reach = REACH_COPY});
 }
 
-/* -------------------------------------------------------------------------- blocks of other counts */
+/* ----------------------------------------------------------------------- blocks of other counts */
 
 /* Whether the blocks of that algorithm may have different counts, if ranks know only what the v
  * forms tell them. */
@@ -446,7 +446,7 @@ static void blocks_may_all_be_empty(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------- again, wrong */
+/* --------------------------------------------------------------------------------- again, wrong */
 
 /* Runs of one program over the same links: anything that the first run leaves behind would show. */
 static void a_program_runs_again_and_again(void **state)

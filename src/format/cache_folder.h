@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The path of a file or folder there: $XDG_CACHE_HOME/tutti/NAME, or ~/.cache/tutti/NAME. False: neither variable is a folder, or the path
- * does not fit. Nothing is made or looked at. */
+/* The path of a file or folder there: $XDG_CACHE_HOME/tutti/NAME, or ~/.cache/tutti/NAME. False:
+ * neither variable is a folder, or the path does not fit. Nothing is made or looked at. */
 bool cache_folder_path(const char *name, char *path, size_t path_bytes);
 
 #endif

@@ -13,7 +13,7 @@
 #include "format/calibration_json.h"
 #include "format/trusted_file.h"
 
-/* ------------------------------------------------------------------------------------------------- its place */
+/* ------------------------------------------------------------------------------------ its place */
 
 /* A part of a file's name. */
 static void name_host(char host[HOST_NAME_MAX + 1])
@@ -43,7 +43,7 @@ enum tutti_status calibration_file_path(char *path, size_t path_bytes)
         option_names.CALIBRATION);
 }
 
-/* ---------------------------------------------------------------------------------------- reading and writing */
+/* -------------------------------------------------------------------------- reading and writing */
 
 enum tutti_status calibration_file_load(const char *path, struct calibration *calibration)
 {

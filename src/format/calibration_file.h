@@ -1,4 +1,5 @@
-/* calibration_file.h - where the calibration of a host lies: in the user's cache folder, for a measurement can be repeated.
+/* calibration_file.h - where the calibration of a host lies: in the user's cache folder, for a
+ * measurement can be repeated.
  *
  *     $XDG_CACHE_HOME/tutti/calibration-HOST.json, or ~/.cache/tutti/calibration-HOST.json
  *
@@ -24,7 +25,8 @@ enum tutti_status calibration_file_path(char *path, size_t path_bytes);
  * be written by others; the message has the path. Blocks as long as the file system does. */
 enum tutti_status calibration_file_load(const char *path, struct calibration *calibration);
 
-/* Writes it, all or nothing, for its owner alone to change; makes the folders that are missing. Blocks as long as the file system does. */
+/* Writes it, all or nothing, for its owner alone to change; makes the folders that are missing.
+ * Blocks as long as the file system does. */
 enum tutti_status calibration_file_save(const char *path, const struct calibration *calibration);
 
 #endif

@@ -1,4 +1,5 @@
-/* calibration_json.c - jansson reads, this file says what it means. Names and bounds are those of model/calibration.h. */
+/* calibration_json.c - jansson reads, this file says what it means. Names and bounds are those of
+ * model/calibration.h. */
 #include "format/calibration_json.h"
 
 #include <inttypes.h>
@@ -19,7 +20,7 @@ static enum tutti_status no_memory(void)
     return error_set(TUTTI_NO_MEMORY, "calibration: out of memory");
 }
 
-/* ---------------------------------------------------------------------------------------------------- loading */
+/* -------------------------------------------------------------------------------------- loading */
 
 static enum tutti_status fail_unknown(const struct json_part *part, const char *key,
                                       const char *instead)
@@ -243,7 +244,7 @@ enum tutti_status calibration_json_load(const char *text, size_t text_bytes,
     return status;
 }
 
-/* ---------------------------------------------------------------------------------------------------- dumping */
+/* -------------------------------------------------------------------------------------- dumping */
 
 static enum tutti_status dump_text(const char *before, const char *text, FILE *file)
 {

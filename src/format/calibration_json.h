@@ -7,7 +7,8 @@
  *       "parameters": {
  *         "copy_near_byte_fs": {"value": 28000, "spread_permille": 12, "known": "measured"}, ... },
  *       "within": {
- *         "slot": {"sender_ps": 19600, "receiver_ps": 119600, "sender_byte_fs": 114000, ... }, ... },
+ *         "slot": {"sender_ps": 19600, "receiver_ps": 119600, "sender_byte_fs": 114000, ... }, ...
+ *         },
  *       "between": { ... } }
  *
  * docs/how-to/calibration.md describes every member. All but the first may be missing.

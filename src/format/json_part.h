@@ -17,7 +17,8 @@ struct json_part {
     json_t *object;
 };
 
-/* INVALID_OPTIONS, with the line of the member `key`; with that of the object where key is NULL or there is no such member. */
+/* INVALID_OPTIONS, with the line of the member `key`; with that of the object where key is NULL or
+ * there is no such member. */
 enum tutti_status json_part_fail(const struct json_part *part, const char *key, const char *format,
                                  ...) __attribute__((format(printf, 3, 4)));
 /* A whole number of these bounds; *to stays as it is where there is no such member. */

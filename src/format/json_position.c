@@ -84,7 +84,8 @@ static bool find_element(struct scanner *scanner, size_t index)
     return index == 0;
 }
 
-/* To the value, or as near as can be. Deep in what was accepted only: callers bound the depth of places. */
+/* To the value, or as near as can be. Deep in what was accepted only: callers bound the depth of
+ * places. */
 static bool find_place(struct scanner *scanner, const struct json_position *place)
 {
     if (place->up == NULL) {

@@ -14,7 +14,7 @@
 enum { FILES = 64, BYTES_MAX = 1 << 20, DIGITS_MAX = 18 };
 #define WRITE_NS UINT64_C(1000000000)
 
-/* ------------------------------------------------------------------------------------------------- text */
+/* ----------------------------------------------------------------------------------------- text */
 
 static const char *name_of(unsigned number)
 {
@@ -102,7 +102,7 @@ bool network_file_parse(const char *text, size_t size, uint64_t key, struct netw
     return take(&reader, "\n") && reader.at == reader.end;
 }
 
-/* ------------------------------------------------------------------------------------------------- file */
+/* ----------------------------------------------------------------------------------------- file */
 
 /* The folder, if that is asked for, and the file. */
 static bool find_places(uint64_t key, char folder[PATH_MAX], char path[PATH_MAX])

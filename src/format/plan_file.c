@@ -8,7 +8,7 @@
 #include "format/trusted_file.h"
 #include "plan/text.h"
 
-/* ----------------------------------------------------------------------------------------------------- forms */
+/* ---------------------------------------------------------------------------------------- forms */
 
 static enum tutti_status read_text(const char *text, size_t text_bytes, struct plan_budget *budget,
                                    struct plan **plan)
@@ -38,7 +38,7 @@ enum tutti_status plan_file_parse(const char *text, size_t text_bytes, struct pl
     return forms[form].read(text, text_bytes, budget, plan);
 }
 
-/* ----------------------------------------------------------------------------------------------------- files */
+/* ---------------------------------------------------------------------------------------- files */
 
 enum tutti_status plan_file_load(const char *path, struct plan_budget *budget, struct plan **plan)
 {

@@ -69,7 +69,7 @@ static bool compare(const struct algorithm *algorithm, const char *text, size_t 
     return is_same;
 }
 
-/* ------------------------------------------------------------------------------------------------- pruning */
+/* -------------------------------------------------------------------------------------- pruning */
 
 struct entry {
     struct timespec used;
@@ -129,7 +129,7 @@ static void prune(const char *path)
     closedir(folder);
 }
 
-/* ---------------------------------------------------------------------------------------------- find and keep */
+/* -------------------------------------------------------------------------------- find and keep */
 
 bool proof_file_find(const struct algorithm *algorithm, struct loaded_proof *proof)
 {

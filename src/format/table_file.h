@@ -11,7 +11,8 @@
  * others; the message has the path. Blocks as long as the file system does. */
 enum tutti_status table_file_load(const char *path, struct tune_table *table);
 
-/* Writes it, all or nothing, for its owner alone to change; makes the folders that are missing. Blocks as long as the file system does. */
+/* Writes it, all or nothing, for its owner alone to change; makes the folders that are missing.
+ * Blocks as long as the file system does. */
 enum tutti_status table_file_save(const char *path, const struct tune_table *table);
 
 #endif

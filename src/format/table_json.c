@@ -27,7 +27,7 @@ const char *table_json_memory(bool is_mapped)
     return is_mapped ? "mapped" : "private";
 }
 
-/* ---------------------------------------------------------------------------------------------------- loading */
+/* -------------------------------------------------------------------------------------- loading */
 
 /* *to stays as it is where there is no such member. */
 static enum tutti_status read_count(const struct json_part *part, const char *key, int *to)
@@ -161,7 +161,7 @@ enum tutti_status table_json_load(const char *text, size_t text_bytes, struct tu
     return TUTTI_OK;
 }
 
-/* ---------------------------------------------------------------------------------------------------- dumping */
+/* -------------------------------------------------------------------------------------- dumping */
 
 static const char *boolean(bool value)
 {

@@ -5,12 +5,13 @@
  *       "loaded": false,
  *       "entries": [
  *         {"ranks": 8, "hosts": 2, "racks": 1, "loopback": false,
- *          "collective": "allreduce", "dtypes": "plain", "memory": "private", "from_bytes": 4096, "to_bytes": 16384,
- *          "algorithm": "twoshot", "only_hosts": false, "time_ns": 12345, "faster_permille": 120}, ... ] }
+ *          "collective": "allreduce", "dtypes": "plain", "memory": "private", "from_bytes": 4096,
+ *          "to_bytes": 16384, "algorithm": "twoshot", "only_hosts": false, "time_ns": 12345,
+ *          "faster_permille": 120}, ... ] }
  *
- * docs/how-to/calibration.md describes every member. A later entry wins where two overlap. Unknown members are
- * left alone, for a table may come from a later version; an unknown name as the value of a member
- * is refused.
+ * docs/how-to/calibration.md describes every member. A later entry wins where two overlap. Unknown
+ * members are left alone, for a table may come from a later version; an unknown name as the value
+ * of a member is refused.
  */
 #ifndef TUTTI_FORMAT_TABLE_JSON_H
 #define TUTTI_FORMAT_TABLE_JSON_H

@@ -1,5 +1,5 @@
-/* Whatever bytes come: table_json_load ends, what it accepts is within bounds and survives writing and reading once more, and what it
- * refuses it refuses with a line and leaves alone. */
+/* Whatever bytes come: table_json_load ends, what it accepts is within bounds and survives writing
+ * and reading once more, and what it refuses it refuses with a line and leaves alone. */
 #include <stdlib.h>
 #include <string.h>
 

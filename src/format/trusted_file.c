@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "os/file.h"
 
-/* ---------------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 /* Looks at the open file, not at the one that lies at its path now. */
 static enum tutti_status check_owner(const char *path, int fd)
@@ -60,7 +60,7 @@ enum tutti_status trusted_file_blame(const char *path, enum tutti_status status)
     return error_set(status, "%.200s: %s", path, why);
 }
 
-/* ---------------------------------------------------------------------------------------------------- writing */
+/* -------------------------------------------------------------------------------------- writing */
 
 void trusted_file_make_folders(const char *path)
 {

@@ -14,13 +14,15 @@
  * does. */
 enum tutti_status trusted_file_read(const char *path, size_t bytes_max, char **text, size_t *size);
 
-/* For what a reader says of such a file: puts the path before this thread's message. Returns the status. */
+/* For what a reader says of such a file: puts the path before this thread's message. Returns the
+ * status. */
 enum tutti_status trusted_file_blame(const char *path, enum tutti_status status);
 
-/* Makes the folders of that file that are missing, for this user alone. If one cannot be made, that shows when the file is written. */
+/* Makes the folders of that file that are missing, for this user alone. If one cannot be made, that
+ * shows when the file is written. */
 void trusted_file_make_folders(const char *path);
-/* Makes the file have this content, all or nothing, for its owner alone to change; makes the folders that are missing. Blocks as long as
- * the file system does. */
+/* Makes the file have this content, all or nothing, for its owner alone to change; makes the
+ * folders that are missing. Blocks as long as the file system does. */
 enum tutti_status trusted_file_write(const char *path, const char *text, size_t size);
 
 #endif

@@ -1,5 +1,6 @@
-/* arena.h - memory that is given out in turn and comes back in any order: a ring of bytes, and beside it a ring of marks, one for each piece
- * that was given out, in their order. Room comes back when the oldest pieces have.
+/* arena.h - memory that is given out in turn and comes back in any order: a ring of bytes, and
+ * beside it a ring of marks, one for each piece that was given out, in their order. Room comes back
+ * when the oldest pieces have.
  *
  *     ring    [ free | piece 5 | piece 6 | (7, given back) | piece 8 | free ]
  *               tail ──┘                                     head ──┘

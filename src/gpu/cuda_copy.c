@@ -1,8 +1,8 @@
 /* cuda_copy.c - copies from and to memory of a device.
  *
- * A driver copies memory of the host that is not pinned piece by piece. It waits for each piece, and lets
- * no other thread in meanwhile: also none whose rank has to come first. So the CPU copies such memory,
- * through pinned memory, and the driver gets nothing for which it would wait.
+ * A driver copies memory of the host that is not pinned piece by piece. It waits for each piece,
+ * and lets no other thread in meanwhile: also none whose rank has to come first. So the CPU copies
+ * such memory, through pinned memory, and the driver gets nothing for which it would wait.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -75,7 +75,8 @@ static enum tutti_status lock_bounce(struct cuda_device *device, const struct gp
     return TUTTI_OK;
 }
 
-/* With bounce_lock. A copy that was given up comes to an end before all that its stream gets later. */
+/* With bounce_lock. A copy that was given up comes to an end before all that its stream gets later.
+ * */
 static enum tutti_status find_bounce(struct cuda_device *device, const struct gpu_wait *wait)
 {
     if (device->is_bounce_lost) TRY(cuda_finish(device, copying, wait));
@@ -118,9 +119,10 @@ static enum tutti_status copy_anywhere(struct cuda_device *device, void *destina
     return cuda_finish(device, copying, wait);
 }
 
-/* Reading for links. In a hardware queue the driver's copy may stand behind work of the application that waits for an
- * operation, and the operation for the copy. Then that operation's worker is on the device, or comes there: it copies.
- * The driver's copy is done at some later time, and nobody looks at it any more. */
+/* Reading for links. In a hardware queue the driver's copy may stand behind work of the application
+ * that waits for an operation, and the operation for the copy. Then that operation's worker is on
+ * the device, or comes there: it copies. The driver's copy is done at some later time, and nobody
+ * looks at it any more. */
 
 static enum tutti_status be_patient(const struct gpu_wait *wait, const struct cuda_device *device)
 {

@@ -1,5 +1,5 @@
-/* cuda_fault.c - whether a device has failed. From then on, the driver answers everything about it with
- * the same error, until the process ends. */
+/* cuda_fault.c - whether a device has failed. From then on, the driver answers everything about it
+ * with the same error, until the process ends. */
 #include "base/status.h"
 #include "gpu/cuda_state.h"
 

@@ -12,8 +12,8 @@ static enum tutti_status find_in_child(const void *address)
     return error_set(TUTTI_INVALID_BUFFER, "%p is no memory of the host, and %.400s", address, why);
 }
 
-/* False: the memory is of an open device, but of no context that we use. Memory of another process may be of the
- * context that has opened it, whichever device it is on. */
+/* False: the memory is of an open device, but of no context that we use. Memory of another process
+ * may be of the context that has opened it, whichever device it is on. */
 static bool may_be_ours(const struct cuda_context *context, int number)
 {
     if (number < 0 || number >= CUDA_DEVICES_MAX || cuda_device_at(number) == NULL) return true;
@@ -37,8 +37,9 @@ enum tutti_status cuda_find(const void *address, struct gpu_memory *memory)
     if (cuda_is_child()) return find_in_child(address);
     const int result =
         cuda_ask_about(address, sizeof attributes / sizeof *attributes, attributes, values);
-    /* A driver may mean by these that the memory is not its own, that the process is about to exit, or that a device has
-     * failed, which does not concern memory of the host. Memory that the CPU does not reach is not the host's. */
+    /* A driver may mean by these that the memory is not its own, that the process is about to exit,
+     * or that a device has failed, which does not concern memory of the host. Memory that the CPU
+     * does not reach is not the host's. */
     if ((result == CUDA_INVALID_VALUE || result == CUDA_DEINITIALIZED || cuda_is_fault(result)) &&
         mapping_is_readable(address))
         return TUTTI_OK;

@@ -1,9 +1,12 @@
-/* cuda_library.h - the functions of CUDA's driver that we call, loaded when they are needed, never linked.
+/* cuda_library.h - the functions of CUDA's driver that we call, loaded when they are needed, never
+ * linked.
  *
- * Declared here from their public documentation: names, values and signatures, as they have been since version 11.2 of CUDA. The
- * names that the driver's own header gives them differ from those of their symbols where a second version replaced the first ("_v2").
+ * Declared here from their public documentation: names, values and signatures, as they have been
+ * since version 11.2 of CUDA. The names that the driver's own header gives them differ from those
+ * of their symbols where a second version replaced the first ("_v2").
  *
- * An object of the driver's is a pointer to a struct that nobody defines. Addresses of devices are numbers of 64 bits.
+ * An object of the driver's is a pointer to a struct that nobody defines. Addresses of devices are
+ * numbers of 64 bits.
  */
 #ifndef TUTTI_GPU_CUDA_LIBRARY_H
 #define TUTTI_GPU_CUDA_LIBRARY_H
@@ -134,7 +137,8 @@ enum cuda_capture_mode {
 enum cuda_host_flag { CUDA_HOST_PORTABLE = 1, CUDA_HOST_DEVICE_MAP = 2 };
 enum cuda_ipc_flag { CUDA_IPC_ENABLE_PEER_ACCESS = 1 };
 
-/* X(slot, symbol, parameters): all return enum cuda_result, as an int. A device is an int that cuDeviceGet makes of its number. */
+/* X(slot, symbol, parameters): all return enum cuda_result, as an int. A device is an int that
+ * cuDeviceGet makes of its number. */
 #define CUDA_FUNCTION_LIST(X)                                                                        \
     X(init, "cuInit", (unsigned flags))                                                              \
     X(error_name, "cuGetErrorName", (int result, const char **name))                                 \
@@ -207,9 +211,10 @@ struct cuda_library {
 #undef CUDA_SLOT
 };
 
-/* Fills the table from that file, as dlopen finds it; file NULL: from libcuda.so.1, and only if this process has loaded it already. The file
- * stays loaded. is_there false, and OK: file is NULL, and the process has not loaded it. INVALID_OPTIONS: there is no such file, or it
- * lacks a function; the message names both. Calls nothing of the file. Any thread; blocks. */
+/* Fills the table from that file, as dlopen finds it; file NULL: from libcuda.so.1, and only if
+ * this process has loaded it already. The file stays loaded. is_there false, and OK: file is NULL,
+ * and the process has not loaded it. INVALID_OPTIONS: there is no such file, or it lacks a
+ * function; the message names both. Calls nothing of the file. Any thread; blocks. */
 enum tutti_status cuda_library_load(const char *file, struct cuda_library *library, bool *is_there);
 
 #endif

@@ -1,8 +1,8 @@
 /* cuda_memory.c - memory of a device, and memory of the host that devices reach.
  *
- * Released memory of the device's kind is kept for the next request of its size. A driver frees memory
- * only when all work on the device is over, also a worker that waits for the rank that frees. For the
- * same reason this memory comes from the device's pool.
+ * Released memory of the device's kind is kept for the next request of its size. A driver frees
+ * memory only when all work on the device is over, also a worker that waits for the rank that
+ * frees. For the same reason this memory comes from the device's pool.
  */
 #include <pthread.h>
 #include <stdlib.h>

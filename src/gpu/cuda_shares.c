@@ -29,7 +29,8 @@ static bool is_mapped_once(cuda_memory memory, uint64_t base, size_t bytes)
            memory_at(base - 1) != memory;
 }
 
-/* Needs no context, but where a thread captures a graph, a driver may refuse it, and break the capture. */
+/* Needs no context, but where a thread captures a graph, a driver may refuse it, and break the
+ * capture. */
 bool cuda_is_kept(const void *base, size_t bytes, const struct gpu_handle *handle)
 {
     int mode = CUDA_CAPTURE_RELAXED;
@@ -113,8 +114,8 @@ static enum tutti_status import_handle(const struct gpu_handle *handle, size_t b
         *address, bytes); /* and leaves it open: to close it waits for all that the device does */
 }
 
-/* In the context. The mapping keeps the memory, so its name may be given back. A driver maps no more of
- * the memory than there is. */
+/* In the context. The mapping keeps the memory, so its name may be given back. A driver maps no
+ * more of the memory than there is. */
 static int map_memory(const struct cuda_device *device, cuda_memory memory, size_t bytes,
                       uint64_t *address)
 {

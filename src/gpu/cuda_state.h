@@ -1,4 +1,5 @@
-/* cuda_state.h - CUDA's driver and its devices in this process, and the functions that the files of this driver share.
+/* cuda_state.h - CUDA's driver and its devices in this process, and the functions that the files of
+ * this driver share.
  *
  *     cuda.c           finds the driver, opens each device once; the table of functions (gpu/gpu.h)
  *     cuda_open.c      describes a device, and makes its kernels, streams and pinned memory

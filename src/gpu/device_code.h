@@ -1,5 +1,6 @@
-/* device_code.h - what code for a device and its twin on the host say differently: kernels.cu is compiled for the device (clang's
- * CUDA, without CUDA's headers), tests/gpu/twins.c for the host. All else of a kernel is one source, and C17.
+/* device_code.h - what code for a device and its twin on the host say differently: kernels.cu is
+ * compiled for the device (clang's CUDA, without CUDA's headers), tests/gpu/twins.c for the host.
+ * All else of a kernel is one source, and C17.
  *
  *     device   many blocks of GPU_THREADS threads                memory as the device sees it, past its first-level caches
  *     host     many blocks of one thread, each a thread's call   memory as gpu_twin_reach translates it
@@ -30,7 +31,8 @@ struct device_vector {
 /* Before a variable in a function: all threads of the block see the same one. */
 #define DEVICE_SHARED static __attribute__((shared))
 
-/* The same number, about which the compiler knows nothing: it does not keep in registers what is made of it. */
+/* The same number, about which the compiler knows nothing: it does not keep in registers what is
+ * made of it. */
 DEVICE_FUNCTION uint64_t device_hidden(uint64_t number)
 {
     __asm__ volatile("" : "+l"(number));
@@ -135,7 +137,8 @@ DEVICE_FUNCTION void device_store_vector(uint64_t address, struct device_vector 
                      "r"(v.words[0]), "r"(v.words[1]), "r"(v.words[2]), "r"(v.words[3]),
                      "r"((uint32_t)wanted));
 }
-/* The 16 bytes that begin at a multiple of 16. At least those from `begin` to `end` are looked at, and no other page. */
+/* The 16 bytes that begin at a multiple of 16. At least those from `begin` to `end` are looked at,
+ * and no other page. */
 DEVICE_FUNCTION struct device_vector device_load_part(uint64_t address, uint32_t begin, uint32_t end)
 {
     return device_load_vector(address, begin < end);

@@ -16,7 +16,8 @@
 #define SLEEP_NS UINT64_C(3600000000000)
 #define LEAVE_NS UINT64_C(2000000000)
 
-/* The watch itself changes AWAKE to ASLEEP, and ENDS to ENDED; others change ASLEEP to AWAKE, and any but ENDED to ENDS. */
+/* The watch itself changes AWAKE to ASLEEP, and ENDS to ENDED; others change ASLEEP to AWAKE, and
+ * any but ENDED to ENDS. */
 enum watch_state { WATCH_AWAKE, WATCH_ASLEEP, WATCH_ENDS, WATCH_ENDED };
 
 static unsigned joined;
@@ -38,7 +39,7 @@ static _Atomic(struct gpu_device *) devices;
 static _Atomic(const struct gpu_driver *) driver; /* NULL: none was found */
 FORK_LOCK(telling, FORK_FAULT_TEXT, NULL);        /* held to store a text */
 
-/* -------------------------------------------------------------------------------------------- looking */
+/* -------------------------------------------------------------------------------------- looking */
 
 static void tell(struct gpu_device *device, const char *why)
 {
@@ -118,7 +119,7 @@ void gpu_fault_add(struct gpu_device *device)
                                                   memory_order_relaxed));
 }
 
-/* ------------------------------------------------------------------------------------------- the watch */
+/* ------------------------------------------------------------------------------------ the watch */
 
 /* Whether the state was that one, and is the other one now. */
 static bool change(uint32_t from, uint32_t to)

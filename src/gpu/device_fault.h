@@ -1,6 +1,7 @@
-/* device_fault.h - notices that a device has failed for good: a kernel touched memory that is not there, memory of the device has an error
- * that cannot be corrected, or the device is gone. From then on the driver answers every question with that error, no worker says anything
- * any more, and only a new process can use the device.
+/* device_fault.h - notices that a device has failed for good: a kernel touched memory that is not
+ * there, memory of the device has an error that cannot be corrected, or the device is gone. From
+ * then on the driver answers every question with that error, no worker says anything any more, and
+ * only a new process can use the device.
  *
  *     call     gpu_fault_began ──── waits for its worker, looks at gpu_fault_of ────► gpu_fault_ended
  *     watch    every 50 ms: a worker is out, and none has ended since ──► asks the driver ──► gpu_fault_of
@@ -10,8 +11,8 @@
  * a thread that asks the driver meanwhile waits, too. So a call asks nothing: it counts its worker,
  * and looks at a word while it waits.
  *
- * The watch asks about a stream of this library's own. Streams of the application may be destroyed by now, or be captured into a graph, which a
- * question would spoil.
+ * The watch asks about a stream of this library's own. Streams of the application may be destroyed
+ * by now, or be captured into a graph, which a question would spoil.
  *
  * Invariants
  *  1. A fault never goes away, and its text never changes.
@@ -40,15 +41,17 @@ struct gpu_fault {
     char room[GPU_FAULT_TEXT_MAX];
 };
 
-/* The process's driver was found: it can be asked about devices that were never opened. Any thread. */
+/* The process's driver was found: it can be asked about devices that were never opened. Any thread.
+ * */
 void gpu_fault_add_driver(const struct gpu_driver *driver);
 /* A device that was opened is known from now on. Once for each; any thread. */
 void gpu_fault_add(struct gpu_device *device);
 
-/* Somebody may wait for workers from now on: the watch runs. Without a thread for it a line in the log says that faults show at deadlines
- * only. Blocks; any thread. */
+/* Somebody may wait for workers from now on: the watch runs. Without a thread for it a line in the
+ * log says that faults show at deadlines only. Blocks; any thread. */
 void gpu_fault_join_watch(void);
-/* The opposite. With the last one the watch has ended when this returns; or it ends later, if the driver holds it up for two seconds. */
+/* The opposite. With the last one the watch has ended when this returns; or it ends later, if the
+ * driver holds it up for two seconds. */
 void gpu_fault_leave_watch(void);
 
 /* A worker was put on a stream, or was told to end. Prompt; any thread. */
@@ -58,7 +61,8 @@ void gpu_fault_ended(struct gpu_device *device);
 /* Whether a worker has begun that was not told to end. Any thread. */
 bool gpu_fault_any_is_out(const struct gpu_device *device);
 
-/* The fault of a device and what to do about it, "GPU 0 (NVIDIA H200) has failed: ..."; NULL: there is none. A load; any thread. */
+/* The fault of a device and what to do about it, "GPU 0 (NVIDIA H200) has failed: ..."; NULL: there
+ * is none. A load; any thread. */
 const char *gpu_fault_of(const struct gpu_device *device);
 /* Asks the driver about a device, or (NULL) about all devices, also those that were never added:
  * for callers that have had an error of the driver. Returns the fault of the first device that has

@@ -65,7 +65,7 @@ static struct pool *pools; /* under the lock, and all they have */
 static unsigned sharing =
     1; /* ranks of this process: as many as ever were in one communicator; under the lock */
 
-/* ------------------------------------------------------------------------------------------- interfaces */
+/* ----------------------------------------------------------------------------------- interfaces */
 
 static void start(struct kernel_executor *executor, kernel_reduce *kernel,
                   const struct kernel_call *call)
@@ -149,7 +149,7 @@ static void cannot(const struct kernel_call *call)
 
 const struct kernel_set gpu_kernels = {cannot, cannot};
 
-/* ------------------------------------------------------------------------------------------------ runs */
+/* ----------------------------------------------------------------------------------------- runs */
 
 static size_t control_bytes(unsigned team_count)
 {
@@ -225,7 +225,7 @@ static enum tutti_status make_run(struct pool *pool, struct gpu_device *device,
     return TUTTI_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------- pools */
+/* ---------------------------------------------------------------------------------------- pools */
 
 /* With the lock. NULL: out of memory. */
 static struct pool *pool_of(struct gpu_device *device)
@@ -244,9 +244,10 @@ static struct pool *pool_of(struct gpu_device *device)
     return pool;
 }
 
-/* Half of the multiprocessors: the application computes meanwhile, and may have another operation on the device. Ranks that share a device share all of
- * them: half would move no more than half of what it can (an H200: 0.42 of its rate of copies with half, 0.56 with all, in an allreduce
- * of 64 MiB by 4 ranks). Then one operation at a time is on it, and the others wait in their streams. */
+/* Half of the multiprocessors: the application computes meanwhile, and may have another operation
+ * on the device. Ranks that share a device share all of them: half would move no more than half of
+ * what it can (an H200: 0.42 of its rate of copies with half, 0.56 with all, in an allreduce of 64
+ * MiB by 4 ranks). Then one operation at a time is on it, and the others wait in their streams. */
 static unsigned blocks_for(const struct pool *pool)
 {
     if (pool->blocks_wanted > 0) return (unsigned)pool->blocks_wanted;
@@ -262,8 +263,8 @@ static bool any_has_left(struct gpu_run *run)
     return false;
 }
 
-/* With the lock. One with so many blocks that a worker can be started for; NULL: there is none. Others stay where they are: to free them would
- * be to wait for all that the device does. */
+/* With the lock. One with so many blocks that a worker can be started for; NULL: there is none.
+ * Others stay where they are: to free them would be to wait for all that the device does. */
 static struct gpu_run *take_idle(struct pool *pool, unsigned block_count)
 {
     for (struct gpu_run **place = &pool->idle; *place != NULL; place = &(*place)->next) {
@@ -275,7 +276,8 @@ static struct gpu_run *take_idle(struct pool *pool, unsigned block_count)
     return NULL;
 }
 
-/* With the lock. Whether there are as many runs as the process's ranks are likely to have at once, any of which may use the device. */
+/* With the lock. Whether there are as many runs as the process's ranks are likely to have at once,
+ * any of which may use the device. */
 static bool has_enough(struct pool *pool, unsigned block_count)
 {
     if (pool->made_blocks != block_count) pool->made_count = 0;
@@ -290,9 +292,10 @@ static void put_back(struct gpu_run *run)
     run->pool->idle = run;
 }
 
-/* With `making`. Makes runs until there are enough; wanted not NULL: and one for the caller, which alone may fail. A driver that allocates
- * may wait for all that is on the device, and a worker there may wait for the rank that allocates. So it is done before any rank of
- * this process has a worker there, or when a communicator is made, and rarely later. */
+/* With `making`. Makes runs until there are enough; wanted not NULL: and one for the caller, which
+ * alone may fail. A driver that allocates may wait for all that is on the device, and a worker
+ * there may wait for the rank that allocates. So it is done before any rank of this process has a
+ * worker there, or when a communicator is made, and rarely later. */
 static enum tutti_status make_runs(struct pool *pool, struct gpu_run **wanted)
 {
     struct gpu_run *kept =
@@ -350,7 +353,8 @@ void gpu_share(unsigned ranks)
     pthread_mutex_unlock(&making);
 }
 
-/* A call that is over gives its run back a moment after its worker has left: to wait for that costs no more than a new run. NULL: none came. */
+/* A call that is over gives its run back a moment after its worker has left: to wait for that costs
+ * no more than a new run. NULL: none came. */
 static struct gpu_run *await_idle(struct pool *pool)
 {
     const uint64_t deadline_ns = clock_now_ns() + AWAIT_NS;
@@ -387,7 +391,8 @@ enum tutti_status gpu_run_take(struct gpu_device *device, struct gpu_run **run)
     return status;
 }
 
-/* In a child of fork() it stays its parent's: a thread of that may have been in the middle of it. */
+/* In a child of fork() it stays its parent's: a thread of that may have been in the middle of it.
+ * */
 void gpu_run_give_back(struct gpu_run *run)
 {
     if (run->generation != process_generation()) return;
@@ -397,7 +402,7 @@ void gpu_run_give_back(struct gpu_run *run)
     pthread_mutex_unlock(&lock);
 }
 
-/* ------------------------------------------------------------------------------------------- operations */
+/* ----------------------------------------------------------------------------------- operations */
 
 static struct gpu_worker *find_worker(struct gpu_run *run)
 {
@@ -458,7 +463,7 @@ void gpu_run_cancel(struct gpu_run *run)
     end_worker(run);
 }
 
-/* ---------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 /* The run of the device that was made last; each run leads to the run made before it. Runs are
  * never freed. NULL: the device has none. */

@@ -1,4 +1,5 @@
-/* executor_test.c - kernels go to a device's worker and come back as the CPU computes them, whatever order things happen in.
+/* executor_test.c - kernels go to a device's worker and come back as the CPU computes them,
+ * whatever order things happen in.
  *
  * ctest: timeout=120 */
 #include <pthread.h>

@@ -73,7 +73,8 @@ enum tutti_status gpu_find_slowly(const void *address, struct gpu_device **devic
     TRY(driver->open(memory.device, &found));
     const uint64_t bit = UINT64_C(1) << ((unsigned)memory.device & 63);
     if ((were_open & bit) == 0) {
-        /* Only of an open device the driver knows which memory is not for us (gpu/cuda.h): it is asked once more. */
+        /* Only of an open device the driver knows which memory is not for us (gpu/cuda.h): it is
+         * asked once more. */
         TRY(driver->find(address, &memory));
         atomic_fetch_or_explicit(&opened, bit, memory_order_release);
     }

@@ -8,9 +8,10 @@
  * called, and only taken if the process has it already (the application uses it) or
  * TUTTI_CUDA_DRIVER names it. Until then, and without one, gpu_in_use is false: one load.
  *
- * All functions: any thread, unless they say otherwise. They leave the calling thread's current context as it was. Errors are told with
- * error_set, in the driver's own words. None of those marked "prompt" waits for the device, allocates, synchronises or loads anything:
- * they may be called while operations run, whatever is queued on the device's streams.
+ * All functions: any thread, unless they say otherwise. They leave the calling thread's current
+ * context as it was. Errors are told with error_set, in the driver's own words. None of those
+ * marked "prompt" waits for the device, allocates, synchronises or loads anything: they may be
+ * called while operations run, whatever is queued on the device's streams.
  */
 #ifndef TUTTI_GPU_GPU_H
 #define TUTTI_GPU_GPU_H
@@ -77,26 +78,30 @@ struct gpu_driver {
     /* Describes a device without opening it: number, processor_count, name, bus and memory_bytes of
      * *described. */
     enum tutti_status (*describe)(int number, struct gpu_device *described);
-    /* The device, with this library's kernels loaded, which takes seconds the first time on a machine. Blocks. */
+    /* The device, with this library's kernels loaded, which takes seconds the first time on a
+     * machine. Blocks. */
     enum tutti_status (*open)(int number, struct gpu_device **device);
 
-    /* Whether the device still works. SYSTEM: it has failed for good, and the error says as what, and what to do. Waits for nothing on the
-     * device, but perhaps for other threads that are in the driver. */
+    /* Whether the device still works. SYSTEM: it has failed for good, and the error says as what,
+     * and what to do. Waits for nothing on the device, but perhaps for other threads that are in
+     * the driver. */
     enum tutti_status (*check)(struct gpu_device *device);
     /* Whether the driver knows of a device that has failed, also among devices that were never
      * opened: as `check`, but it does not say which device. Prompt. */
     enum tutti_status (*check_all)(void);
 
-    /* As `copy` of the device's kind of memory. TIMEOUT: the wait is over; it has not been done, and may be done later. */
+    /* As `copy` of the device's kind of memory. TIMEOUT: the wait is over; it has not been done,
+     * and may be done later. */
     enum tutti_status (*copy_until)(struct gpu_device *device, void *destination,
                                     const void *source, size_t bytes, const struct gpu_wait *wait);
 
-    /* Memory of the host that the device reaches under the same address; of any device that is open. Block. */
+    /* Memory of the host that the device reaches under the same address; of any device that is
+     * open. Block. */
     enum tutti_status (*allocate_pinned)(struct gpu_device *device, size_t bytes, void **memory);
     void (*release_pinned)(struct gpu_device *device, void *memory);
 
-    /* Memory of the device as applications have it: it can be exported. To release it may wait for all that this process has queued on the
-     * device. Block. */
+    /* Memory of the device as applications have it: it can be exported. To release it may wait for
+     * all that this process has queued on the device. Block. */
     enum tutti_status (*allocate_memory)(struct gpu_device *device, size_t bytes, void **memory);
     void (*release_memory)(struct gpu_device *device, void *memory);
 
@@ -108,33 +113,38 @@ struct gpu_driver {
     /* Finds the device of a stream of the application (NULL: the default stream, of the current
      * device). INVALID_OPTIONS: there is none. */
     enum tutti_status (*stream_device)(void *stream, int *number);
-    /* UNSUPPORTED, with a text that says so, if work on the stream is being captured into a graph. Prompt. */
+    /* UNSUPPORTED, with a text that says so, if work on the stream is being captured into a graph.
+     * Prompt. */
     enum tutti_status (*stream_check)(struct gpu_device *device, void *stream);
 
-    /* Puts a worker (gpu/worker.h), whose home is in the device's memory, on a stream: so many blocks of GPU_THREADS threads, which run
-     * until they are told to end. Prompt. */
+    /* Puts a worker (gpu/worker.h), whose home is in the device's memory, on a stream: so many
+     * blocks of GPU_THREADS threads, which run until they are told to end. Prompt. */
     enum tutti_status (*start_worker)(struct gpu_device *device, void *stream, unsigned blocks,
                                       struct worker_home *home);
 
-    /* The handle of the allocation in which an address lies, and how far in. UNSUPPORTED: this memory has none; *bytes is 0 if it is not
-     * known where it begins and ends. Memory that was mapped by hand is kept until the process ends, so that no other memory gets its name.
+    /* The handle of the allocation in which an address lies, and how far in. UNSUPPORTED: this
+     * memory has none; *bytes is 0 if it is not known where it begins and ends. Memory that was
+     * mapped by hand is kept until the process ends, so that no other memory gets its name.
      * Blocks. */
     enum tutti_status (*export_memory)(struct gpu_device *device, const void *address,
                                        struct gpu_handle *handle, size_t *offset, size_t *bytes);
-    /* Whether memory that was mapped by hand, so many bytes from where it begins, is mapped as it was when it was exported. Prompt. */
+    /* Whether memory that was mapped by hand, so many bytes from where it begins, is mapped as it
+     * was when it was exported. Prompt. */
     bool (*is_kept)(const void *base, size_t bytes, const struct gpu_handle *handle);
     /* Maps memory of another process, so many bytes of it. An error if there are fewer. Blocks. */
     enum tutti_status (*import_memory)(struct gpu_device *device, const struct gpu_handle *handle,
                                        size_t bytes, void **memory);
 };
 
-/* The process's driver, found at the first call; NULL: there is none, and it stays so until a later call finds that the application has
- * loaded one. An error only where TUTTI_CUDA_DRIVER names a file that is none. Blocks at the first call. */
+/* The process's driver, found at the first call; NULL: there is none, and it stays so until a later
+ * call finds that the application has loaded one. An error only where TUTTI_CUDA_DRIVER names a
+ * file that is none. Blocks at the first call. */
 enum tutti_status gpu_driver(const struct gpu_driver **driver);
 
 extern _Atomic(const struct gpu_driver *) gpu_in_use; /* the driver that gpu_driver has found */
 
-/* The device in whose memory an address lies; NULL: it is the host's, pinned or not. INVALID_BUFFER: managed memory. */
+/* The device in whose memory an address lies; NULL: it is the host's, pinned or not.
+ * INVALID_BUFFER: managed memory. */
 enum tutti_status gpu_find_slowly(const void *address, struct gpu_device **device);
 static inline enum tutti_status gpu_find(const void *address, struct gpu_device **device)
 {

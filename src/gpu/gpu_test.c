@@ -1,5 +1,6 @@
-/* Devices over the stand-in for CUDA's driver (tests/gpu/cuda_standin.h): which driver is taken, whose memory an address is, and each function of
- * struct gpu_driver. Each case has a process of its own. */
+/* Devices over the stand-in for CUDA's driver (tests/gpu/cuda_standin.h): which driver is taken,
+ * whose memory an address is, and each function of struct gpu_driver. Each case has a process of
+ * its own. */
 #include "gpu/gpu.h"
 
 #include <assert.h>
@@ -369,7 +370,8 @@ static void a_thread_without_a_context_asks_in_that_of_a_device(const char *argu
     end();
 }
 
-/* The driver answers every question about its device with the fault, and about memory that no device has. */
+/* The driver answers every question about its device with the fault, and about memory that no
+ * device has. */
 static void a_device_that_has_failed_says_so_and_hides_no_other_memory(const char *argument)
 {
     struct gpu_device *device = NULL;
@@ -543,7 +545,8 @@ static void reading_waits_for_no_work_behind_a_worker(const char *argument)
     assert(standin->count().waiting_copies == waiting_copies);
 }
 
-/* A driver may wait for a rank's worker before it allocates, and the worker for the rank that allocates. */
+/* A driver may wait for a rank's worker before it allocates, and the worker for the rank that
+ * allocates. */
 static void runs_are_made_before_ranks_wait_for_each_other(const char *argument)
 {
     struct gpu_run *first = NULL, *second = NULL;
@@ -1109,7 +1112,8 @@ static void what_is_mapped_elsewhere_is_not_what_was_exported(const char *argume
     end();
 }
 
-/* Memory that is mapped when the export is made is kept, so that export is of use, whatever was mapped when it was wished for. */
+/* Memory that is mapped when the export is made is kept, so that export is of use, whatever was
+ * mapped when it was wished for. */
 static void what_is_mapped_when_it_is_exported_is_shared(const char *argument)
 {
     enum { PART = STANDIN_GRANULARITY };
@@ -1131,7 +1135,8 @@ static void what_is_mapped_when_it_is_exported_is_shared(const char *argument)
     end();
 }
 
-/* A wish that comes too late leaves nothing behind that other memory with its number, the reservation's, is taken for. */
+/* A wish that comes too late leaves nothing behind that other memory with its number, the
+ * reservation's, is taken for. */
 static void memory_that_is_gone_when_it_is_exported_keeps_nothing_out(const char *argument)
 {
     enum { PART = STANDIN_GRANULARITY };

@@ -1,4 +1,5 @@
-/* kernels.h - kernels.cu as the library carries it: PTX, which a device's driver compiles for it when it is loaded.
+/* kernels.h - kernels.cu as the library carries it: PTX, which a device's driver compiles for it
+ * when it is loaded.
  *
  *     kernels.cu, reduce_run.h, worker_run.h ── `make kernels`: clang ──► kernels.ptx ── kernels.c ──► this
  *
@@ -12,7 +13,8 @@
 
 #define GPU_KERNEL_WORKER "tutti_worker" /* a uint64_t: the address of a struct worker_home */
 
-/* More than that, and a block of GPU_THREADS threads does not start: to be told to the driver when it compiles. */
+/* More than that, and a block of GPU_THREADS threads does not start: to be told to the driver when
+ * it compiles. */
 enum { GPU_KERNEL_REGISTERS = 128 };
 
 extern const char gpu_kernels_ptx[];       /* ends in a 0 */

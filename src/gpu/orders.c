@@ -58,7 +58,7 @@ struct gpu_group {
     bool is_dropped; /* nobody waits for it */
 };
 
-/* ------------------------------------------------------------------------------------------- workers */
+/* -------------------------------------------------------------------------------------- workers */
 
 void gpu_worker_prepare(struct gpu_worker *worker, unsigned team_count)
 {
@@ -74,7 +74,8 @@ void gpu_worker_end(struct gpu_worker *worker)
     __atomic_store_n(&worker->control->end, 1, __ATOMIC_RELEASE);
 }
 
-/* Acquire: pairs with the release of the team that said it, and of all teams before it in its order's chain. */
+/* Acquire: pairs with the release of the team that said it, and of all teams before it in its
+ * order's chain. */
 static uint64_t said(const struct gpu_worker *worker, unsigned team)
 {
     return __atomic_load_n(&worker->control->said[team], __ATOMIC_ACQUIRE);
@@ -88,7 +89,7 @@ bool gpu_worker_has_left(struct gpu_worker *worker, unsigned team_count)
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------- memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 static uint32_t operands_of_class(unsigned class)
 {
@@ -181,7 +182,7 @@ enum tutti_status gpu_orders_init(struct gpu_orders *orders, unsigned team_count
     return TUTTI_OK;
 }
 
-/* --------------------------------------------------------------------------- orders that are finished */
+/* --------------------------------------------------------------------- orders that are finished */
 
 static void finish_order(struct gpu_orders *orders, uint16_t index, bool copies_out)
 {
@@ -221,7 +222,7 @@ static void collect(struct gpu_orders *orders)
     }
 }
 
-/* ------------------------------------------------------------------------------------ jobs become orders */
+/* --------------------------------------------------------------------------- jobs become orders */
 
 static size_t rounded(size_t bytes)
 {
@@ -423,7 +424,7 @@ static void advance(struct gpu_orders *orders)
     }
 }
 
-/* ------------------------------------------------------------------------------------ begin and end */
+/* -------------------------------------------------------------------------------- begin and end */
 
 void gpu_orders_begin(struct gpu_orders *orders, struct gpu_worker *worker)
 {
@@ -462,7 +463,7 @@ void gpu_orders_end(struct gpu_orders *orders)
     orders->worker = NULL;
 }
 
-/* ----------------------------------------------------------------------------------- kernel/executor.h */
+/* ---------------------------------------------------------------------------- kernel/executor.h */
 
 /* Takes an idle job of the class, or makes one; NULL: out of memory. */
 static struct gpu_job *take_job(struct gpu_orders *orders, uint32_t operand_count)
@@ -592,7 +593,7 @@ bool gpu_orders_are_done(struct gpu_orders *orders, uint64_t number)
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 uint64_t gpu_orders_read(struct gpu_orders *orders, void *destination, const void *source,
                          size_t bytes)

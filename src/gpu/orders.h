@@ -1,16 +1,19 @@
-/* orders.h - kernel calls as orders to a worker (worker_protocol.h), and what has become of them: one run's (executor.h).
+/* orders.h - kernel calls as orders to a worker (worker_protocol.h), and what has become of them:
+ * one run's (executor.h).
  *
  *     start ──► job ──► order, order ... ──► parts in the rings of teams ──► said ──► copied out ──► job, group finished
  *                │        one piece each         one team each
  *                └── waits in a line while rings or arena are full
  *
- * A job is a kernel call. It becomes one order, or several where memory of the host that the device does not reach takes part: each of
- * these is as large as fits well into the arena, pinned memory through which such elements go. An order that moves little has one part, in the
- * ring of one team; more of them make use of more teams.
+ * A job is a kernel call. It becomes one order, or several where memory of the host that the device
+ * does not reach takes part: each of these is as large as fits well into the arena, pinned memory
+ * through which such elements go. An order that moves little has one part, in the ring of one team;
+ * more of them make use of more teams.
  *
  * Only teams that are on the device get parts: a device that is busy may begin the others late.
  *
- * Beside its operation's kernels, a run reads memory of the device for others while its worker is there (gpu_orders_read).
+ * Beside its operation's kernels, a run reads memory of the device for others while its worker is
+ * there (gpu_orders_read).
  *
  * One thread at a time. Memory is allocated when a run is made, and again only when more is started
  * at once than ever before.
@@ -62,7 +65,8 @@ struct gpu_orders {
     struct gpu_job *idle_jobs[GPU_JOB_CLASSES];
 };
 
-/* Zeroed before. arena: pinned, 64-byte aligned, stays the caller's. NO_MEMORY: nothing needs to be released. */
+/* Zeroed before. arena: pinned, 64-byte aligned, stays the caller's. NO_MEMORY: nothing needs to be
+ * released. */
 enum tutti_status gpu_orders_init(struct gpu_orders *orders, unsigned team_count, char *arena,
                                   size_t arena_bytes);
 void gpu_orders_release(struct gpu_orders *orders);
@@ -86,8 +90,8 @@ void gpu_orders_start(struct gpu_orders *orders, const struct kernel_call *call)
 uint64_t gpu_orders_flush(struct gpu_orders *orders);
 bool gpu_orders_are_done(struct gpu_orders *orders, uint64_t group);
 
-/* Copies from memory of the device to the host's, through the arena. Returns its number; 0: there is no worker on the device,
- * an earlier one may still use the arena, or there is no memory. */
+/* Copies from memory of the device to the host's, through the arena. Returns its number; 0: there
+ * is no worker on the device, an earlier one may still use the arena, or there is no memory. */
 uint64_t gpu_orders_read(struct gpu_orders *orders, void *destination, const void *source,
                          size_t bytes);
 enum gpu_reading {

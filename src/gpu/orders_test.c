@@ -1,4 +1,5 @@
-/* orders_test.c - what a run reads for others (gpu_orders_read): the test plays the worker, and takes its time. */
+/* orders_test.c - what a run reads for others (gpu_orders_read): the test plays the worker, and
+ * takes its time. */
 #include "gpu/orders.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* reduce_run.h - gpu_reduce_run (reduce.h): one reduction, by all threads of a device together. Only kernels.cu and
- * tests/gpu/twins.c include it.
+/* reduce_run.h - gpu_reduce_run (reduce.h): one reduction, by all threads of a device together.
+ * Only kernels.cu and tests/gpu/twins.c include it.
  *
  * The meaning of elements is that of kernel/kernel_element.h, the same source as the CPU's, but for
  * conversions that would take the threads of a warp apart there: bits are the same. The device has
@@ -15,10 +15,11 @@
  * pieces as large as its alignment allows. So all threads that share an instruction do the same,
  * whatever the alignment, and no access is misaligned.
  *
- * Copies (one source, nothing to divide or multiply) are copies of bytes: unlike kernels of CPUs, these leave signalling NaN signalling.
+ * Copies (one source, nothing to divide or multiply) are copies of bytes: unlike kernels of CPUs,
+ * these leave signalling NaN signalling.
  *
- * *reduce and the pointers are read again and again, by ordinary loads: they should lie near the threads, in shared memory. (The addresses of
- * elements are of global memory.)
+ * *reduce and the pointers are read again and again, by ordinary loads: they should lie near the
+ * threads, in shared memory. (The addresses of elements are of global memory.)
  */
 #ifndef TUTTI_GPU_REDUCE_RUN_H
 #define TUTTI_GPU_REDUCE_RUN_H
@@ -36,7 +37,8 @@
 
 enum { DEVICE_VECTOR_BYTES = 16 };
 
-/* Loops, in which signed integers go with unsigned ones, and what only bits count in has one for all. Floats first. */
+/* Loops, in which signed integers go with unsigned ones, and what only bits count in has one for
+ * all. Floats first. */
 #define REDUCE_LOOPS(X) \
     X(float32)          \
     X(float64)          \
@@ -69,7 +71,8 @@ struct reduce_float8 {
     uint32_t largest; /* the code of infinity, or of NaN where there is none */
 };
 
-/* One reduction, seen from a thread. All of it lies in registers, so it is little: what is rarely needed is read, or computed, again. */
+/* One reduction, seen from a thread. All of it lies in registers, so it is little: what is rarely
+ * needed is read, or computed, again. */
 struct reduce_work {
     const struct gpu_reduce *reduce;
     const uint64_t *destinations, *sources;
@@ -85,7 +88,7 @@ struct reduce_work {
         whole_end; /* whole vectors of which all places are aligned: for the fast loop */
 };
 
-/* ------------------------------------------------------------------------------------------- vectors */
+/* -------------------------------------------------------------------------------------- vectors */
 
 /* The 16 bytes that begin k bytes into 32. */
 DEVICE_FUNCTION struct device_vector vector_shifted(struct device_vector low,
@@ -166,7 +169,7 @@ DEVICE_FUNCTION void vector_store(uint64_t address, struct device_vector v, uint
     }
 }
 
-/* ------------------------------------------------------------------------------------------ elements */
+/* ------------------------------------------------------------------------------------- elements */
 
 /* For each dtype
  *   reduce_load_D, reduce_store_D    bits of an element <-> accumulator
@@ -245,8 +248,8 @@ REDUCE_INTEGER(uint32)
 REDUCE_INTEGER(uint64)
 #undef REDUCE_INTEGER
 
-/* The same as kernel_element.h's, without branches, which threads would take apart. A device's NaN is 0x7fffffff, which rounding would
- * make a zero. */
+/* The same as kernel_element.h's, without branches, which threads would take apart. A device's NaN
+ * is 0x7fffffff, which rounding would make a zero. */
 DEVICE_FUNCTION float reduce_load_bfloat16(const struct reduce_work *work, uint64_t lane)
 {
     (void)work;
@@ -299,7 +302,8 @@ DEVICE_FUNCTION struct reduce_float8 reduce_float8_of(const struct reduce_work *
     return f;
 }
 
-/* The formats of 8 bits have one loop: they are parts of binary16, but for one's largest exponent, which holds numbers, and its scale. */
+/* The formats of 8 bits have one loop: they are parts of binary16, but for one's largest exponent,
+ * which holds numbers, and its scale. */
 DEVICE_FUNCTION float reduce_load_float8(const struct reduce_work *work, uint64_t lane)
 {
     const struct reduce_float8 f = reduce_float8_of(work);
@@ -308,8 +312,8 @@ DEVICE_FUNCTION float reduce_load_float8(const struct reduce_work *work, uint64_
     return code == 0x7f ? float32_of_bits(FLOAT32_INFINITY | FLOAT32_QUIET) : a;
 }
 
-/* narrow_one of kernel_element.h without branches: adding the number whose last bit is the format's smallest one rounds denormals, as the default rounding
- * of floats is the one that is wanted. */
+/* narrow_one of kernel_element.h without branches: adding the number whose last bit is the format's
+ * smallest one rounds denormals, as the default rounding of floats is the one that is wanted. */
 DEVICE_FUNCTION uint64_t reduce_store_float8(const struct reduce_work *work, float a)
 {
     const struct reduce_float8 f = reduce_float8_of(work);
@@ -326,7 +330,8 @@ DEVICE_FUNCTION bool reduce_is_power(uint32_t divisor)
     return (divisor & (divisor - 1)) == 0;
 }
 
-/* To divide by a power of two is to multiply by another, which is faster: both round the same number. */
+/* To divide by a power of two is to multiply by another, which is faster: both round the same
+ * number. */
 DEVICE_FUNCTION double reduce_factor(const struct gpu_reduce *reduce)
 {
     if (reduce->divisor == 0) return reduce->factor;
@@ -394,9 +399,10 @@ enum { SIZE_words = 4 };
 #define reduce_divide_words reduce_scale_uint32 /* there are no sums */
 #define reduce_scale_words reduce_scale_uint32
 
-/* --------------------------------------------------------------------------------------------- loops */
+/* ---------------------------------------------------------------------------------------- loops */
 
-/* The part of a vector that there is, of those that are not for the fast loop: where it begins, and how many bytes. */
+/* The part of a vector that there is, of those that are not for the fast loop: where it begins, and
+ * how many bytes. */
 DEVICE_FUNCTION uint32_t reduce_part(const struct reduce_work *work, uint64_t number,
                                      uint64_t *offset)
 {
@@ -597,7 +603,8 @@ DEVICE_FUNCTION bool reduce_is_bitwise(enum op op)
     return op == OP_BAND || op == OP_BOR || op == OP_BXOR;
 }
 
-/* See reduce.h. A kernel calls it at one place: each is a copy of all this, which a driver compiles. */
+/* See reduce.h. A kernel calls it at one place: each is a copy of all this, which a driver
+ * compiles. */
 DEVICE_FUNCTION void gpu_reduce_run(const struct gpu_reduce *reduce, const uint64_t *pointers,
                                     uint32_t thread, uint32_t threads)
 {

@@ -1,5 +1,5 @@
-/* reduce_test.c - what devices reduce, run by twins on the host, has the bits of the CPU's scalar kernels, but for NaN's sign and payload;
- * and touches exactly what it should.
+/* reduce_test.c - what devices reduce, run by twins on the host, has the bits of the CPU's scalar
+ * kernels, but for NaN's sign and payload; and touches exactly what it should.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -36,7 +36,8 @@ static const char *const dtype_names[DTYPE_COUNT] = {
 
 /* ----------------------------------------------------------------------------------------- the device
  *
- * Its memory is elsewhere for the host, and nothing lies beside the places that the kernel was given. */
+ * Its memory is elsewhere for the host, and nothing lies beside the places that the kernel was
+ * given. */
 
 static const uint64_t elsewhere = 0x0f00000000000000;
 
@@ -63,7 +64,7 @@ static uint64_t place_of_device(const void *memory, size_t bytes)
     return (uintptr_t)memory + elsewhere;
 }
 
-/* -------------------------------------------------------------------------------------------- a case */
+/* --------------------------------------------------------------------------------------- a case */
 
 struct experiment {
     enum tutti_dtype dtype;
@@ -193,7 +194,7 @@ static void sources_fill(const struct experiment *x)
             element_set(source_of(x, s) + i * size, x->dtype, trial_element(x->dtype));
 }
 
-/* --------------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static void every_pair_of_8_bits_is_right(void **state)
 {
@@ -238,7 +239,8 @@ static void every_value_of_16_bits_is_right(void **state)
     }
 }
 
-/* Small floats are rounded from float32: all of these that are near a tie, by a factor that keeps them as they are. */
+/* Small floats are rounded from float32: all of these that are near a tie, by a factor that keeps
+ * them as they are. */
 static void every_shape_is_right(void **state)
 {
     (void)state;

@@ -76,7 +76,8 @@ static void end_wish(enum state *state, enum state now)
     atomic_fetch_sub_explicit(&wish_count, 1, memory_order_relaxed);
 }
 
-/* To look for places takes a question for each: so that is only done for as many messages that would need one. */
+/* To look for places takes a question for each: so that is only done for as many messages that
+ * would need one. */
 static void wish_for_places(void)
 {
     if (++placeless_count % GPU_EXPORTS_MAX != 0 || wishes_for_places) return;
@@ -124,7 +125,8 @@ static bool fill_share(const struct exported *made, const void *address, size_t 
     return share->process != 0;
 }
 
-/* The driver's number of the allocation at an address; 0: it is no memory of that device that has one. */
+/* The driver's number of the allocation at an address; 0: it is no memory of that device that has
+ * one. */
 static uint64_t number_at(const struct gpu_device *device, const void *address)
 {
     struct gpu_memory memory;
@@ -234,7 +236,7 @@ enum memory_mapping gpu_shares_map(const struct memory_kind *kind, const struct 
     return mapping;
 }
 
-/* ---------------------------------------------------------------------------------------------- wishes */
+/* --------------------------------------------------------------------------------------- wishes */
 
 static bool may_export(const struct gpu_device *device)
 {
@@ -251,8 +253,9 @@ static void tell_refusal(const struct exported *wish, bool may)
               may ? tutti_error_message() : "too much that they had been given was freed");
 }
 
-/* By the address, which may be another allocation's by now: so its number is asked for again when its handle is there. Memory that was mapped by
- * hand is kept from now on, so it is counted, whatever its number has become. Until it is made, only this thread changes it. */
+/* By the address, which may be another allocation's by now: so its number is asked for again when
+ * its handle is there. Memory that was mapped by hand is kept from now on, so it is counted,
+ * whatever its number has become. Until it is made, only this thread changes it. */
 static void make_export(struct exported *wish)
 {
     struct exported made = *wish;
@@ -357,7 +360,8 @@ void gpu_shares_open(struct gpu_device *device)
     for (unsigned turns = 0;
          turns < GPU_EXPORTS_MAX && (export = next_wished_export(device)) != NULL; turns++)
         make_export(export);
-    /* A driver may wait to map for all that is on the device: for a worker, too, that waits for this call, say as another rank of this process. */
+    /* A driver may wait to map for all that is on the device: for a worker, too, that waits for
+     * this call, say as another rank of this process. */
     if (next_wished_import(device) != NULL && gpu_run_keep_out(device)) {
         for (unsigned turns = 0;
              turns < GPU_IMPORTS_MAX && (import = next_wished_import(device)) != NULL; turns++)

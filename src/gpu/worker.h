@@ -1,5 +1,6 @@
-/* worker.h - how the CPU has a device reduce and copy while an operation runs: one kernel, the *worker*, stays on the device from the
- * operation's start to its end and takes orders through memory that both reach.
+/* worker.h - how the CPU has a device reduce and copy while an operation runs: one kernel, the
+ * *worker*, stays on the device from the operation's start to its end and takes orders through
+ * memory that both reach.
  *
  *     the application's stream    ... fills the input │ worker: here ─ orders ─ orders ─ end │ reads the output ...
  *     the CPU (engine)                      gate open ◄─┘       ▲ │ done counts
@@ -12,7 +13,8 @@
  * is behind it waits for its end. `build/bench/gpu_check worker` prints the time that an order
  * takes (bench/RESULTS.md has figures of an H200).
  *
- * It occupies `blocks` multiprocessors meanwhile. Workers of all operations that wait for each other must be on the device at once.
+ * It occupies `blocks` multiprocessors meanwhile. Workers of all operations that wait for each
+ * other must be on the device at once.
  */
 #ifndef TUTTI_GPU_WORKER_H
 #define TUTTI_GPU_WORKER_H

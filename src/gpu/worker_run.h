@@ -1,11 +1,13 @@
-/* worker_run.h - what a block of a worker does (worker.h), on the device and, for tests, on the host (device_code.h). Only kernels.cu and
- * tests/gpu/twins.c include it, after reduce_run.h.
+/* worker_run.h - what a block of a worker does (worker.h), on the device and, for tests, on the
+ * host (device_code.h). Only kernels.cu and tests/gpu/twins.c include it, after reduce_run.h.
  *
  *     first warp of the leader                      of a member                           all threads
  *     looks in the ring for an order, or the end    looks in the inbox
  *     brings it to shared memory, and to the inbox  brings it to shared memory
  *     fence                                         fence                 ── barrier ──
- *                                                                                         leave, or do their part
+ *                                                                                         leave, or
+ *                                                                                         do their
+ *                                                                                         part
  *                                                                         ── barrier ──
  *     waits for the members, fence, says that       fence, adds to `done`
  *     it is done
@@ -19,7 +21,8 @@
 /* The number of times that a block looks for an order without a nap. Then it naps between two
  * looks, ever longer: each look costs the bus 160 bytes. */
 enum { WORKER_LOOKS = 1024, WORKER_NAP_NS = 64, WORKER_NAP_NS_MAX = 1024 };
-/* So many pointers are brought to shared memory; if there are more, they are read where they lie. */
+/* So many pointers are brought to shared memory; if there are more, they are read where they lie.
+ * */
 enum { WORKER_POINTERS_NEAR = 256 };
 
 /* Memory that the threads of a block share. */
@@ -64,7 +67,8 @@ DEVICE_FUNCTION uint32_t worker_first(uint32_t mine)
     return first;
 }
 
-/* Loads a word that the CPU stored with release; what the CPU saw before is only seen after worker_acquire. */
+/* Loads a word that the CPU stored with release; what the CPU saw before is only seen after
+ * worker_acquire. */
 DEVICE_FUNCTION uint64_t worker_load(uint64_t address)
 {
     return device_load64(address);
@@ -115,8 +119,9 @@ struct worker_place {
     uint64_t done; /* the leader's: what `done` will be when all members have done what was passed on */
 };
 
-/* The first warp of the leader looks once, each thread at words of its own. Whether it found the order, all of it, or the end. *must_leave:
- * for the warp, whose threads see what the first one stores in shared memory only after a barrier. */
+/* The first warp of the leader looks once, each thread at words of its own. Whether it found the
+ * order, all of it, or the end. *must_leave: for the warp, whose threads see what the first one
+ * stores in shared memory only after a barrier. */
 DEVICE_FUNCTION bool worker_look(const struct worker_place *place, uint64_t slot,
                                  struct worker_shared *shared, uint32_t number, bool *must_leave)
 {
@@ -139,7 +144,8 @@ DEVICE_FUNCTION bool worker_look(const struct worker_place *place, uint64_t slot
     return is_there || !may_stay;
 }
 
-/* As worker_look, of a member, in the inbox: for any order but the one that it saw last. *number: becomes the order's. */
+/* As worker_look, of a member, in the inbox: for any order but the one that it saw last. *number:
+ * becomes the order's. */
 DEVICE_FUNCTION bool worker_look_inside(const struct worker_place *place,
                                         struct worker_shared *shared, uint32_t *number,
                                         bool *must_leave)
@@ -193,7 +199,8 @@ DEVICE_FUNCTION bool worker_wait(const struct worker_place *place, struct worker
     return must_leave;
 }
 
-/* The first warp of the leader, which has the order in shared memory: for all members that are there by now. */
+/* The first warp of the leader, which has the order in shared memory: for all members that are
+ * there by now. */
 DEVICE_FUNCTION void worker_pass_on(const struct worker_place *place, struct worker_shared *shared,
                                     uint32_t number)
 {
@@ -233,7 +240,8 @@ DEVICE_FUNCTION void worker_say(const struct worker_place *place, enum worker_st
                            (uint64_t)state << 32 | number);
 }
 
-/* The leader's first thread: until a count of the inbox is so far. Members come to that by themselves. */
+/* The leader's first thread: until a count of the inbox is so far. Members come to that by
+ * themselves. */
 DEVICE_FUNCTION void worker_await(const struct worker_place *place, uint64_t offset, uint64_t count)
 {
     for (uint32_t looks = 0; device_load64_acquire(place->inbox + offset) != count; looks++)

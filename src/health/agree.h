@@ -1,4 +1,5 @@
-/* agree.h - agreements among the ranks that are left, one after the other (membership/agreement.h). */
+/* agree.h - agreements among the ranks that are left, one after the other (membership/agreement.h).
+ * */
 #ifndef TUTTI_HEALTH_AGREE_H
 #define TUTTI_HEALTH_AGREE_H
 
@@ -15,12 +16,14 @@ struct agreed {
     const uint64_t *set; /* of ranks that are left (membership/rank_set.h) */
 };
 
-/* Blocks until the next agreement is decided, with the communicator's timeout. Errors: MINORITY, TIMEOUT (`function`, without "tutti_", is
- * named), NO_MEMORY; of *result only the epoch is there then. */
+/* Blocks until the next agreement is decided, with the communicator's timeout. Errors: MINORITY,
+ * TIMEOUT (`function`, without "tutti_", is named), NO_MEMORY; of *result only the epoch is there
+ * then. */
 enum tutti_status agree(struct health *health, const char *function, uint64_t word,
                         struct agreed *result);
-/* While survivors meet: a rank that ended its part of the meeting more than a second ago, whether it succeeded or not; -1: none is known. All
- * end it at about the same time, unless it has failed for some. */
+/* While survivors meet: a rank that ended its part of the meeting more than a second ago, whether
+ * it succeeded or not; -1: none is known. All end it at about the same time, unless it has failed
+ * for some. */
 int agree_gone_ahead(struct health *health, uint64_t now_ns);
 /* Before this rank leaves, and so answers no more: sends the last decision once more. */
 void agree_leave(struct health *health);

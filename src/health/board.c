@@ -159,7 +159,8 @@ static bool read_awaited(const struct board_rank *of, struct board_progress *pro
     return true;
 }
 
-/* The started call of that number, counted from 1, if it stands in its slot and is not forgotten. */
+/* The started call of that number, counted from 1, if it stands in its slot and is not forgotten.
+ * */
 static bool read_started(struct board *board, int size, int rank, uint64_t number,
                          struct call_description *what)
 {
@@ -186,7 +187,8 @@ bool board_read_progress(struct board *board, int size, int rank, struct board_p
     return atomic_load_explicit(&of->started, memory_order_acquire) == progress->started;
 }
 
-/* A finding in one word, so that it is read whole: the lower half of the call's number (32 bits), slot (6), stopped (1), rank (25). */
+/* A finding in one word, so that it is read whole: the lower half of the call's number (32 bits),
+ * slot (6), stopped (1), rank (25). */
 enum { FINDING_RANK_BITS = 25, FINDING_SLOT_BITS = 6 };
 
 void board_set_finding(struct board *board, int rank, int slot, uint64_t begun,

@@ -24,7 +24,8 @@
 #include "transport/transport.h"
 #include "tutti/tutti.h"
 
-/* The function for which the library makes a collective of its own: messages name that function, which the user has called. */
+/* The function for which the library makes a collective of its own: messages name that function,
+ * which the user has called. */
 enum call_purpose {
     CALL_FOR_USER,
     CALL_FOR_SPLIT,
@@ -53,7 +54,8 @@ struct call_description {
 
 enum rank_state { RANK_ABSENT, RANK_PRESENT, RANK_LEFT };
 
-/* Ranks may be through with a call, and with some more, while others still wait in it: this many are remembered. */
+/* Ranks may be through with a call, and with some more, while others still wait in it: this many
+ * are remembered. */
 enum { BOARD_CALLS = 16 };
 
 /* One call of one rank in one slot; a cache line that its owner writes. */
@@ -140,7 +142,8 @@ static inline uint32_t board_word_of(const struct call_description *description)
 /* The description in such a word, which may be foreign. Count, root and signature are 0. */
 struct call_description board_read_word(uint32_t what);
 
-/* This rank's own lines. A reader that sees one number before and after the rest has read one call. */
+/* This rank's own lines. A reader that sees one number before and after the rest has read one call.
+ * */
 static inline void board_begin(struct board_call *calls, const struct call_description *description,
                                uint64_t begun)
 {
@@ -243,7 +246,8 @@ bool board_claim_naming(struct board *board, int size, int of_all, uint64_t now_
  * itself. */
 uint64_t board_waits(const struct board *board, int rank);
 void board_add_wait(struct board *board, int rank);
-/* The thread that makes a rank's calls, as far as it has slept in them; 0: not known. A rank sets its own. */
+/* The thread that makes a rank's calls, as far as it has slept in them; 0: not known. A rank sets
+ * its own. */
 void board_set_thread(struct board *board, int rank, int thread);
 int board_thread(const struct board *board, int rank);
 /* The rank of the communicator that a rank took for a straggler last, and when, in ms of the clock;

@@ -117,7 +117,8 @@ static void progress_of_both_forms_is_told(void **state)
     assert_in_range(read.started_what.collective, 0, COLLECTIVE_COUNT - 1);
 }
 
-/* A rank that keeps to one order is ahead in neither form, or level, or ahead in both, at whatever times the counts were read. */
+/* A rank that keeps to one order is ahead in neither form, or level, or ahead in both, at whatever
+ * times the counts were read. */
 static void points_on_one_path_do_not_cross(void **state)
 {
     (void)state;

@@ -11,7 +11,7 @@ static struct choice_entry *place_of(struct choice_entry *entries, uint64_t numb
     return &entries[number % CHOICES_KEPT];
 }
 
-/* ----------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 bool choices_read(const struct choices *choices, uint64_t number, struct choice_note *note)
 {
@@ -57,7 +57,7 @@ uint64_t choices_unused_left_out(const struct choices *choices)
     return atomic_load_explicit(&choices->plans_left_out, memory_order_relaxed);
 }
 
-/* ----------------------------------------------------------------------------------------------- writing */
+/* -------------------------------------------------------------------------------------- writing */
 
 /* Whether two choices look alike to their readers. */
 static bool is_alike(const struct choice_note *a, const struct choice_note *b)

@@ -1,12 +1,14 @@
-/* choices.h - which algorithms the calls of this rank got on a communicator, and why: the last choices that differ.
+/* choices.h - which algorithms the calls of this rank got on a communicator, and why: the last
+ * choices that differ.
  *
  *     a program is made ──► choices_note ──► ring ──► trace_choices.h tells whoever asks a job that runs
  *
- * It stands beside the recorder (recorder.h), which knows for each call what it took, but not why. A choice is made once for a shape of calls, so
- * nothing here is on the way of a call.
+ * It stands beside the recorder (recorder.h), which knows for each call what it took, but not why.
+ * A choice is made once for a shape of calls, so nothing here is on the way of a call.
  *
  * Invariants
- *  1. Choice n lies at n % the ring's size. A reader that finds the number n before and after the rest has read one choice.
+ *  1. Choice n lies at n % the ring's size. A reader that finds the number n before and after the
+ *     rest has read one choice.
  *  2. The thread that holds the domain writes; any thread may read meanwhile. None takes a lock.
  *  3. The memory comes with the first choice. If there is none, no choice is kept, and calls go on.
  *
@@ -104,8 +106,9 @@ static inline uint64_t choices_first(const struct choices *choices, uint64_t las
 const struct unused_plan *choices_unused(const struct choices *choices, int i);
 /* How many more such plans there were. */
 uint64_t choices_unused_left_out(const struct choices *choices);
-/* The latest choice that a call of the recorder may have been made with, and its number; 0: none is known. Calls of one collective,
- * count, dtype and algorithm are alike here, in whatever memory they are; of the v forms those with the same counts. */
+/* The latest choice that a call of the recorder may have been made with, and its number; 0: none is
+ * known. Calls of one collective, count, dtype and algorithm are alike here, in whatever memory
+ * they are; of the v forms those with the same counts. */
 uint64_t choices_find(const struct choices *choices, const struct record *call,
                       struct choice_note *note);
 

@@ -159,7 +159,7 @@ static void a_call_finds_its_choice(void **state)
     choices_release(&choices);
 }
 
-/* ---------------------------------------------------------------------------------------- readers meanwhile */
+/* ---------------------------------------------------------------------------- readers meanwhile */
 
 struct race {
     struct choices choices;

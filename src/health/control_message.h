@@ -1,4 +1,5 @@
-/* control_message.h - control messages between ranks of different hosts, as they lie on the wire; remote_rank.c tells them, and hear.c hears them. */
+/* control_message.h - control messages between ranks of different hosts, as they lie on the wire;
+ * remote_rank.c tells them, and hear.c hears them. */
 #ifndef TUTTI_HEALTH_CONTROL_MESSAGE_H
 #define TUTTI_HEALTH_CONTROL_MESSAGE_H
 

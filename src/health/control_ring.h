@@ -1,4 +1,5 @@
-/* control_ring.h - short messages between ranks of one host, besides all operations: they still work when the communicator has failed.
+/* control_ring.h - short messages between ranks of one host, besides all operations: they still
+ * work when the communicator has failed.
  *
  * In shared memory each rank has a ring that it alone writes; every rank reads all rings and keeps
  * the messages that are meant for it. A message is lost when CONTROL_RING_KEPT more are written
@@ -32,11 +33,13 @@ struct control_ring {
     struct control_ring_message messages[CONTROL_RING_KEPT];
 };
 
-/* By the ring's owner only, one thread at a time; `written` counts its messages. `to`: a rank, or CONTROL_RING_TO_ALL. */
+/* By the ring's owner only, one thread at a time; `written` counts its messages. `to`: a rank, or
+ * CONTROL_RING_TO_ALL. */
 void control_ring_write(struct control_ring *ring, uint64_t *written, int to, const void *bytes,
                         size_t byte_count);
-/* The next message in a ring that is meant for `self` or all, into `bytes` (CONTROL_RING_BYTES_MAX); false when there is none. `read` is the
- * reader's: the number of the last message that it has seen. */
+/* The next message in a ring that is meant for `self` or all, into `bytes`
+ * (CONTROL_RING_BYTES_MAX); false when there is none. `read` is the reader's: the number of the
+ * last message that it has seen. */
 bool control_ring_read(const struct control_ring *ring, uint64_t *read, int self, void *bytes,
                        size_t *byte_count);
 

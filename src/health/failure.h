@@ -19,9 +19,10 @@ struct call_name {
 /* The call that this rank is in. False: none. */
 bool health_call_under_way(const struct health *health, struct call_name *name);
 
-/* Publishes a failure on this host's board; the first one there counts. Other hosts are told with the next pass over the network, and keep it
- * unless they have one already: so failures at the same time may differ between hosts, and after a partition each side has its own. call
- * NULL: no call is to blame. Any thread. */
+/* Publishes a failure on this host's board; the first one there counts. Other hosts are told with
+ * the next pass over the network, and keep it unless they have one already: so failures at the same
+ * time may differ between hosts, and after a partition each side has its own. call NULL: no call is
+ * to blame. Any thread. */
 void health_fail(struct health *health, const struct call_name *call, enum tutti_status status,
                  int culprit, const char *format, ...) __attribute__((format(printf, 5, 6)));
 void health_fail_with(struct health *health, const struct call_name *call, enum tutti_status status,
@@ -29,7 +30,8 @@ void health_fail_with(struct health *health, const struct call_name *call, enum 
     __attribute__((format(printf, 5, 0)));
 /* If the communicator has failed, sets this thread's error and returns its status; else OK. */
 enum tutti_status health_check(struct health *health);
-/* "rank 3 (host a, pid 71)", or "rank 3 (host a, pid 1 of another PID namespace)"; without a pid that is not known */
+/* "rank 3 (host a, pid 71)", or "rank 3 (host a, pid 1 of another PID namespace)"; without a pid
+ * that is not known */
 void health_name_rank(const struct health *health, int rank, char *text, size_t text_bytes);
 
 #endif

@@ -1,5 +1,5 @@
-/* health.h - what a rank knows of the other ranks of its team: which are there, how far they are, which delay calls, and why the
- * communicator failed.
+/* health.h - what a rank knows of the other ranks of its team: which are there, how far they are,
+ * which delay calls, and why the communicator failed.
  *
  *     ranks of this host ── board, control rings, processes ──┐
  *                                                             ├──► known.h, deaths.h: what is known of a rank, wherever it is
@@ -9,8 +9,9 @@
  *     recorder.h: the last calls, choices.h: why their algorithms ──► trace.h tells them
  *     straggler.h: who is late again and again
  *
- * It is told of calls by their numbers and descriptions, and knows no request. Members of a part are for its own file and, where a header
- * X_state.h declares them, for the files that this names; others pass the part's address to its functions.
+ * It is told of calls by their numbers and descriptions, and knows no request. Members of a part
+ * are for its own file and, where a header X_state.h declares them, for the files that this names;
+ * others pass the part's address to its functions.
  */
 #ifndef TUTTI_HEALTH_HEALTH_H
 #define TUTTI_HEALTH_HEALTH_H
@@ -43,8 +44,8 @@ struct health {
     struct choices choices; /* why the last calls got their algorithms */
 };
 
-/* Whether any rank is reached over a network, which with TUTTI_TRANSPORT=tcp is so within a host, too. A call may then return with bytes
- * still unsent. */
+/* Whether any rank is reached over a network, which with TUTTI_TRANSPORT=tcp is so within a host,
+ * too. A call may then return with bytes still unsent. */
 static inline bool health_has_network(const struct health *health)
 {
     return health->network != NULL;
@@ -58,7 +59,8 @@ static inline struct board_call *health_own_calls(const struct health *health, i
 {
     return health_calls_of(health, health->board_number, slot);
 }
-/* The sequence number of the latest call that a rank of this host, by its local number, has begun; queued calls have not. 0: none. */
+/* The sequence number of the latest call that a rank of this host, by its local number, has begun;
+ * queued calls have not. 0: none. */
 static inline uint64_t health_sequence_of(const struct health *health, int number)
 {
     const uint64_t count = board_sequence(health->board, health->board_size, number);

@@ -10,18 +10,21 @@
 
 #include "health/health.h"
 
-/* *health is zeroed. All that fail do so with NO_MEMORY; then health_release gives back what there is. */
+/* *health is zeroed. All that fail do so with NO_MEMORY; then health_release gives back what there
+ * is. */
 enum tutti_status health_init(struct health *health, struct team *team);
 /* A communicator of one rank has a board of its own. */
 enum tutti_status health_be_alone(struct health *health);
-/* Bytes that the ranks of a host share: the board, a control ring for each of them, and the table of all ranks where there are other
- * hosts. */
+/* Bytes that the ranks of a host share: the board, a control ring for each of them, and the table
+ * of all ranks where there are other hosts. */
 size_t health_shared_bytes(const struct team *team);
-/* The ranks of this host have come together. shared: health_shared_bytes, zeroed by the first of them; it stays the caller's, as `host` does, the
- * transport between them, which tells of processes that are not visible from here. */
+/* The ranks of this host have come together. shared: health_shared_bytes, zeroed by the first of
+ * them; it stays the caller's, as `host` does, the transport between them, which tells of processes
+ * that are not visible from here. */
 void health_use_host(struct health *health, void *shared, struct transport *host);
-/* The first rank of a host shows the others where all ranks are; and when all ranks of all hosts have joined, each gives up its own table of
- * that. Neither does anything where all ranks are on one host. */
+/* The first rank of a host shows the others where all ranks are; and when all ranks of all hosts
+ * have joined, each gives up its own table of that. Neither does anything where all ranks are on
+ * one host. */
 void health_write_table(struct health *health);
 void health_share_table(struct health *health);
 /* After the transports were closed. */

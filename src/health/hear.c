@@ -1,4 +1,5 @@
-/* hear.c - what ranks of other hosts say, and what it means here. All of it is foreign: numbers are checked, texts ended. */
+/* hear.c - what ranks of other hosts say, and what it means here. All of it is foreign: numbers are
+ * checked, texts ended. */
 #include <string.h>
 
 #include "base/log.h"

@@ -18,8 +18,8 @@ enum {
     POKED_NOTES_MAX = 4 /* that may be unheard */
 };
 static const uint64_t WARN_APART_NS = 10000000000u;
-/* A rank that was heard so lately is there, even if nothing comes from the rank that sends heartbeats
- * for it. */
+/* A rank that was heard so lately is there, even if nothing comes from the rank that sends
+ * heartbeats for it. */
 static const uint64_t LATELY_NS = 1000000000u;
 
 struct heartbeat_message {
@@ -82,7 +82,7 @@ void heartbeats_hear(struct network *network, int peer, const void *message, siz
                    clock_now_ns());
 }
 
-/* ---------------------------------------------------------------------------------------------- sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 static void send_heartbeat(struct network *network, int rank)
 {
@@ -120,7 +120,7 @@ static void look_for_answers(struct network *network)
     }
 }
 
-/* --------------------------------------------------------------------------------------------- findings */
+/* ------------------------------------------------------------------------------------- findings */
 
 static void report_change(struct network *network, int host, enum heartbeat_state before,
                           enum heartbeat_state now, uint64_t now_ns)

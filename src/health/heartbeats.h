@@ -1,11 +1,14 @@
-/* heartbeats.h - this host's heartbeats: membership/heartbeat.h over control messages and connections, for one communicator.
+/* heartbeats.h - this host's heartbeats: membership/heartbeat.h over control messages and
+ * connections, for one communicator.
  *
- * The first rank of each host sends them for its host, and puts what it finds on the host's board. Heartbeats are control messages to the first
- * ranks of other hosts, over connections that they make if no data has. The first is sent 0.3 s after the communicator was made. A heartbeat
- * is left out while its receiver has not acknowledged the one before.
+ * The first rank of each host sends them for its host, and puts what it finds on the host's board.
+ * Heartbeats are control messages to the first ranks of other hosts, over connections that they
+ * make if no data has. The first is sent 0.3 s after the communicator was made. A heartbeat is left
+ * out while its receiver has not acknowledged the one before.
  *
- * Each communicator has heartbeats of its own. One costs a control message and its acknowledgement, some microseconds at each end; so twenty
- * communicators over 16 hosts cost each host's first rank about a hundredth of a core.
+ * Each communicator has heartbeats of its own. One costs a control message and its acknowledgement,
+ * some microseconds at each end; so twenty communicators over 16 hosts cost each host's first rank
+ * about a hundredth of a core.
  *
  * It judges until a rank leaves. The failure is a PROC_FAILED that names the first rank of the
  * lowest host that is gone, or a MINORITY, and spreads like every other one. Hosts that are gone,

@@ -1,4 +1,5 @@
-/* known.h - what is known of a rank, wherever it is: from the board, where it shares this rank's host, else from what it said last. */
+/* known.h - what is known of a rank, wherever it is: from the board, where it shares this rank's
+ * host, else from what it said last. */
 #ifndef TUTTI_HEALTH_KNOWN_H
 #define TUTTI_HEALTH_KNOWN_H
 
@@ -24,8 +25,8 @@ struct board_finding known_standing(const struct health *health, int rank);
 /* Whether a rank does not run. A rank of another host counts as stopped only when it was asked and
  * does not answer. */
 bool known_to_be_stopped(const struct health *health, int rank, uint64_t now_ns);
-/* For an error: what is known of a rank that does not answer, as "does not run (...)" or "has not answered for 3.2 s: ...". False: it
- * answers, as far as is known. */
+/* For an error: what is known of a rank that does not answer, as "does not run (...)" or "has not
+ * answered for 3.2 s: ...". False: it answers, as far as is known. */
 enum { KNOWN_SILENCE_MAX = 112 };
 bool known_silence(const struct health *health, int rank, uint64_t now_ns,
                    char text[static KNOWN_SILENCE_MAX]);

@@ -1,12 +1,13 @@
-/* lock.h - the lock of a domain, for threads that may have to wait for it, or that leave data behind. */
+/* lock.h - the lock of a domain, for threads that may have to wait for it, or that leave data
+ * behind. */
 #ifndef TUTTI_HEALTH_LOCK_H
 #define TUTTI_HEALTH_LOCK_H
 
 #include "health/health.h"
 #include "health/network.h"
 
-/* For a thread that may not be back before the peers need what it leaves: the progress thread sends that. A thread that comes back soon
- * uses domain_unlock. */
+/* For a thread that may not be back before the peers need what it leaves: the progress thread sends
+ * that. A thread that comes back soon uses domain_unlock. */
 static inline void health_unlock(struct health *health)
 {
     network_hand_over(health);

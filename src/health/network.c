@@ -1,8 +1,9 @@
 /* Data between hosts goes over the network; with TUTTI_TRANSPORT=tcp all data does.
  *
- * An operation is over when its bytes lie in links: some of them may still wait for room in a socket or for a connection, and what was
- * sent may be lost with a connection. So the progress thread knows every such communicator from its creation on: it sends what threads
- * leave behind (network_hand_over), and listens to the other ranks while nobody calls.
+ * An operation is over when its bytes lie in links: some of them may still wait for room in a
+ * socket or for a connection, and what was sent may be lost with a connection. So the progress
+ * thread knows every such communicator from its creation on: it sends what threads leave behind
+ * (network_hand_over), and listens to the other ranks while nobody calls.
  */
 #include <stdlib.h>
 #include <string.h>

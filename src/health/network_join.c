@@ -23,7 +23,8 @@ enum {
     ANSWER_NS = 2000000000 /* until every rank has heard from rank 0 which ranks are missing */
 };
 
-/* Rank 0 waits for the others to come. Where they do not, it asks them to connect, and so has a reason to tell. */
+/* Rank 0 waits for the others to come. Where they do not, it asks them to connect, and so has a
+ * reason to tell. */
 static enum tutti_status ask_missing(struct network *network, uint64_t now)
 {
     const struct team_hosts *hosts = network->health->team->members.hosts;
@@ -60,7 +61,8 @@ static enum tutti_status fail_missing(struct health *health)
     return settle_failed(health);
 }
 
-/* A rank whose words arrive changed is not missing: to wait for it until the deadline would blame it for that. */
+/* A rank whose words arrive changed is not missing: to wait for it until the deadline would blame
+ * it for that. */
 static enum tutti_status fail_corrupt(struct health *health, int rank)
 {
     char who[128];
@@ -71,7 +73,8 @@ static enum tutti_status fail_corrupt(struct health *health, int rank)
     return settle_failed(health);
 }
 
-/* Whether one of the missing ranks has died or cannot be understood, or this one cannot let others in. */
+/* Whether one of the missing ranks has died or cannot be understood, or this one cannot let others
+ * in. */
 static enum tutti_status look_around(struct health *health, uint64_t begin_ns, uint64_t now)
 {
     const struct transport *links = health->network->transport;

@@ -1,4 +1,5 @@
-/* network_join.h - the beginning of a communicator with a network: the ranks of all hosts come together. */
+/* network_join.h - the beginning of a communicator with a network: the ranks of all hosts come
+ * together. */
 #ifndef TUTTI_HEALTH_NETWORK_JOIN_H
 #define TUTTI_HEALTH_NETWORK_JOIN_H
 

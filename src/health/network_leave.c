@@ -18,8 +18,9 @@ enum {
     NAP_NS = 50000
 };
 
-/* Whether a rank lacks something of this one. May lack: messages to a rank that no connection was ever made to; and where the connection is
- * lost, the last that this rank said of data that it has received. */
+/* Whether a rank lacks something of this one. May lack: messages to a rank that no connection was
+ * ever made to; and where the connection is lost, the last that this rank said of data that it has
+ * received. */
 static bool is_owed(const struct network *network, int rank, bool counts_maybe)
 {
     const struct control *control = network->control;
@@ -41,7 +42,8 @@ static bool owes_somebody(struct health *health, bool counts_maybe)
     return false;
 }
 
-/* Also where no call of this rank noticed, but an agreement did. Others may have left then without a word that reached this rank. */
+/* Also where no call of this rank noticed, but an agreement did. Others may have left then without
+ * a word that reached this rank. */
 static bool is_broken(const struct health *health)
 {
     return board_has_failed(health->board) || recover_has_lost(health);
@@ -78,7 +80,8 @@ void network_leave(struct health *health, uint64_t timeout_ns)
     if (health->team->settings.is_encrypted && at_exit_has_begun()) return;
     (void)network_progress(health);
     transport->ops->flush(transport);
-    /* The word of it is all that is left to say, and that nobody who goes on without others need wait for this rank. */
+    /* The word of it is all that is left to say, and that nobody who goes on without others need
+     * wait for this rank. */
     if (is_broken(health)) {
         remote_tell_leaving(health->network);
         (void)network_settle(health, now + NETWORK_FAREWELL_NS);
@@ -91,8 +94,8 @@ void network_leave(struct health *health, uint64_t timeout_ns)
     (void)network_progress(health); /* a rank that left waits for word that this was heard */
 }
 
-/* Whether this rank is to tell other hosts of the failure. Where one fails, two of its host may do so, in case that the one cannot; hosts
- * that heard of it need not. */
+/* Whether this rank is to tell other hosts of the failure. Where one fails, two of its host may do
+ * so, in case that the one cannot; hosts that heard of it need not. */
 static bool is_teller(const struct health *health)
 {
     const struct team_hosts *const hosts = health->team->members.hosts;

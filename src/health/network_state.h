@@ -1,5 +1,5 @@
-/* network_state.h - what is known of ranks of other hosts, and what leads there: for network.c, network_join.c,
- * network_leave.c, remote_rank.c, hear.c, heartbeats.c and quiesce.c. */
+/* network_state.h - what is known of ranks of other hosts, and what leads there: for network.c,
+ * network_join.c, network_leave.c, remote_rank.c, hear.c, heartbeats.c and quiesce.c. */
 #ifndef TUTTI_HEALTH_NETWORK_STATE_H
 #define TUTTI_HEALTH_NETWORK_STATE_H
 
@@ -63,8 +63,10 @@ struct network {
 };
 
 enum { CONTROL_MESSAGE_BYTES = 296, CONTROL_HEARTBEAT = 64, CONTROL_AGREEMENT, CONTROL_WITHDRAWN };
-/* The last three are kinds of control messages of other sizes, see heartbeats.c, recover.c and withdrawn.c. */
-/* hear.c: a control message of that many bytes has come. It is called by the transport, and may only tell and forget. */
+/* The last three are kinds of control messages of other sizes, see heartbeats.c, recover.c and
+ * withdrawn.c. */
+/* hear.c: a control message of that many bytes has come. It is called by the transport, and may
+ * only tell and forget. */
 void remote_hear(void *context, int peer, const void *message, size_t bytes);
 /* The flags of a rank of another host; NULL: it is on this one, or there is nothing to know yet. */
 struct remote_flags *remote_of(const struct health *health, int rank);
@@ -78,7 +80,8 @@ struct board_call *remote_know_calls(struct remote_rank *remote, int slot);
 void remote_free_all(struct network *network);
 /* Tells what could not be told when it was due, for want of memory or of a place. */
 void remote_tell_owed(struct network *network);
-/* A control message to that rank was dropped for want of memory or of a place: counts it, and logs it now and then. */
+/* A control message to that rank was dropped for want of memory or of a place: counts it, and logs
+ * it now and then. */
 void remote_count_untold(struct network *network, int rank);
 /* Tells the ranks that are connected why the communicator failed; each once. */
 void remote_tell_failure(struct network *network);

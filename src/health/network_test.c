@@ -1,5 +1,5 @@
-/* Communicators of several hosts begin and end: a failure comes before a rank has looked whether all have joined; a rank leaves before another
- * one's first message to it.
+/* Communicators of several hosts begin and end: a failure comes before a rank has looked whether
+ * all have joined; a rank leaves before another one's first message to it.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -49,7 +49,8 @@ static void a_failure_after_all_have_joined_is_the_first_call_s_to_report(void *
     assert_int_equal(bad, 0);
 }
 
-/* Rank 1 has left when rank 2 tells it something for the first time: there is no connection, and none will be made. */
+/* Rank 1 has left when rank 2 tells it something for the first time: there is no connection, and
+ * none will be made. */
 static int tell_who_has_left(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                              void *context)
 {

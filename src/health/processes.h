@@ -1,18 +1,22 @@
-/* processes.h - which of the other processes of this host have ended, and what else is known of them.
+/* processes.h - which of the other processes of this host have ended, and what else is known of
+ * them.
  *
  *     process  0 ──► 1 ──► 2 ──► 3 ──► 0      each one holds descriptors of the next two (pidfd), and looks at all
  *              └─────────►                   others a few at a time, without keeping any
  *
- * So a rank has few descriptors however many ranks there are, and every rank that waits notices within a few looks that a process has
- * ended. Only a descriptor that is kept is sure of its process: pids are used again. But of processes that end, one has a neighbour
- * before it that has not, and that one is sure.
+ * So a rank has few descriptors however many ranks there are, and every rank that waits notices
+ * within a few looks that a process has ended. Only a descriptor that is kept is sure of its
+ * process: pids are used again. But of processes that end, one has a neighbour before it that has
+ * not, and that one is sure.
  *
- * A process that executes another program (execve) keeps its pid, and its descriptors stay silent. Its memory is another one then, which
- * /proc tells. Each look asks that of the processes that it looks at, and remembers what the first one found; of up to A_LOOK processes
- * that is when the communicator is created.
+ * A process that executes another program (execve) keeps its pid, and its descriptors stay silent.
+ * Its memory is another one then, which /proc tells. Each look asks that of the processes that it
+ * looks at, and remembers what the first one found; of up to A_LOOK processes that is when the
+ * communicator is created.
  *
- * A process in another PID namespace has no pid here. Where there is one, all ranks leave a word with the kernel (os/last_word.h), which
- * takes no descriptor to look at: so every look is at all of them.
+ * A process in another PID namespace has no pid here. Where there is one, all ranks leave a word
+ * with the kernel (os/last_word.h), which takes no descriptor to look at: so every look is at all
+ * of them.
  *
  * Ranks of this host have numbers, 0 to size - 1; names are what the caller calls them.
  *
@@ -43,7 +47,8 @@ struct processes {
     _Atomic int next;             /* to look at */
 };
 
-/* The pid by which this rank knows another rank of this host, or 0: it is in another PID namespace. */
+/* The pid by which this rank knows another rank of this host, or 0: it is in another PID namespace.
+ * */
 pid_t processes_visible_pid(const struct rendezvous_member *own,
                             const struct rendezvous_member *member);
 /* Fills in the processes of the ranks that have met on this host, and begins to watch those behind
@@ -53,8 +58,9 @@ enum tutti_status processes_open(struct processes *processes,
                                  const struct rendezvous_member *members, int number, int size,
                                  const int *names);
 void processes_close(struct processes *processes);
-/* From now on the transport between the ranks of this host tells of processes that are not visible from here; it stays the caller's.
- * (While the ranks are on their way to it, it looks for them itself.) */
+/* From now on the transport between the ranks of this host tells of processes that are not visible
+ * from here; it stays the caller's. (While the ranks are on their way to it, it looks for them
+ * itself.) */
 void processes_use(struct processes *processes, const struct transport *host);
 /* Looks at some of the processes; whether one is known to have ended. */
 bool processes_look(struct processes *processes);
@@ -73,7 +79,8 @@ bool processes_is_hidden(const struct processes *processes, int number);
 bool processes_has_executed(const struct processes *processes, int number);
 /* Whether a rank is known to be stopped, by a signal or a debugger. */
 bool processes_is_stopped(const struct processes *processes, int number);
-/* The name of the first rank of the next process that is known to have ended, from *at (0 at first) on; -1: no more. */
+/* The name of the first rank of the next process that is known to have ended, from *at (0 at first)
+ * on; -1: no more. */
 int processes_next_ended(const struct processes *processes, int *at);
 /* The pid of the next other process that is visible; 0: no more. */
 pid_t processes_next_pid(const struct processes *processes, int *at);

@@ -10,8 +10,9 @@
 
 enum {
     QUIESCE_NS = 300000000, /* other processes: their reading harms only themselves */
-    /* Threads: our memory may be freed under them. Whoever was told where a result is expected: it writes there. Nobody
-     * needs that long for a piece and a look at the board who is not stopped. */
+    /* Threads: our memory may be freed under them. Whoever was told where a result is expected: it
+     * writes there. Nobody needs that long for a piece and a look at the board who is not
+     * stopped. */
     QUIESCE_HARM_NS = 2000000000u,
 };
 
@@ -26,8 +27,8 @@ bool health_stop_links(struct health *health)
     return all == NULL || all->ops->stop(all);
 }
 
-/* Whether a rank of this host may still be inside a call of that slot: then it may read memory that was posted to it, and write
- * to memory where it is expected to. */
+/* Whether a rank of this host may still be inside a call of that slot: then it may read memory that
+ * was posted to it, and write to memory where it is expected to. */
 static bool is_engaged(struct health *health, int number, int slot)
 {
     return board_state(health->board, number) == RANK_PRESENT &&

@@ -14,7 +14,8 @@ struct engagement {
     uint64_t begun;                      /* the number of its call in the slot */
     bool any_referenced, any_advertised; /* memory that was posted; places where others may write */
 };
-/* After a failure: gives up all links. False: ranks of this host may still touch memory that was posted or advertised. */
+/* After a failure: gives up all links. False: ranks of this host may still touch memory that was
+ * posted or advertised. */
 bool health_stop_links(struct health *health);
 /* After a failure: tells the others that this rank will not run a call any more. True: no peer can
  * still be reading or writing this rank's memory. Does not wait for others. */

@@ -8,7 +8,8 @@
 enum tutti_status recorder_init(struct recorder *recorder)
 {
     if (recorder->entries != NULL) return TUTTI_OK;
-    /* Zeroed pages of the system: untouched until they are used, as aligned_alloc and memset would not leave them. */
+    /* Zeroed pages of the system: untouched until they are used, as aligned_alloc and memset would
+     * not leave them. */
     recorder->memory = calloc(RECORDER_ENTRIES + 1, sizeof *recorder->entries);
     if (recorder->memory == NULL) return error_set(TUTTI_NO_MEMORY, "a recorder: out of memory");
     const uintptr_t aligned = ((uintptr_t)recorder->memory + 63) / 64 * 64;
@@ -30,7 +31,8 @@ void recorder_set_gated(struct recorder *recorder, uint64_t number, bool is_gate
     if (!CALLS_ARE_WATCHED) return;
     struct record_entry *entry = recorder_place(recorder, number);
     if (number == 0 || atomic_load_explicit(&entry->number, memory_order_relaxed) != number) return;
-    /* One bit alone: in a communicator of one rank another thread may begin the next call in this place. */
+    /* One bit alone: in a communicator of one rank another thread may begin the next call in this
+     * place. */
     if (is_gated)
         atomic_fetch_or_explicit(&entry->what, RECORDER_GATED, memory_order_relaxed);
     else

@@ -6,13 +6,16 @@
  * A ring with one cache line for each call, written by the thread that holds the domain. Any thread
  * may read it meanwhile.
  *
- * A look at the processor's clock costs 6 to 16 ns, and a small call takes 200. So a call that is short (small, of ranks that have a core
- * each, over shared memory) is timed once: while it waits for its peers' messages, where the look costs nothing. Its end is
- * looked at only when it has waited long; else end and begin are one. All other calls are timed at both ends. Besides, a call
- * costs the line and two additions for the counters, 3 to 5 ns; blocking ones write it, too, when their own messages have left.
+ * A look at the processor's clock costs 6 to 16 ns, and a small call takes 200. So a call that is
+ * short (small, of ranks that have a core each, over shared memory) is timed once: while it waits
+ * for its peers' messages, where the look costs nothing. Its end is looked at only when it has
+ * waited long; else end and begin are one. All other calls are timed at both ends. Besides, a call
+ * costs the line and two additions for the counters, 3 to 5 ns; blocking ones write it, too, when
+ * their own messages have left.
  *
  * Invariants
- *  1. Entry n lies at n % the ring's size; a reader that finds the number n before and after the rest has read one entry, as on the board.
+ *  1. Entry n lies at n % the ring's size; a reader that finds the number n before and after the
+ *     rest has read one entry, as on the board.
  *  2. A thread that ends or waits in an entry that was overtaken by newer ones writes nothing.
  *  3. Nothing here takes a lock, a system call or a read-modify-write.
  *
@@ -91,7 +94,7 @@ struct record {
 enum tutti_status recorder_init(struct recorder *recorder);
 void recorder_release(struct recorder *recorder);
 
-/* ---------------------------------------------------------- writing: one thread at a time, with the domain held */
+/* ------------------------------------------ writing: one thread at a time, with the domain held */
 
 static inline struct record_entry *recorder_place(const struct recorder *recorder, uint64_t number)
 {
@@ -150,7 +153,8 @@ enum { RECORDER_GATED = 1 << 19 };
 static_assert(RECORD_KINDS <= 16 && DTYPE_COUNT <= 16 && OP_COUNT <= 16, "four bits each");
 static_assert(TRANSPORT_SLOT_COUNT <= 32 && STATUS_COUNT <= 256, "five and eight bits");
 
-/* is_short: the end is where the begin is. An entry that was overtaken by newer ones stays as it is. Number 0 is none. */
+/* is_short: the end is where the begin is. An entry that was overtaken by newer ones stays as it
+ * is. Number 0 is none. */
 static inline void recorder_end(struct recorder *recorder, uint64_t number,
                                 enum tutti_status status, bool is_short)
 {
@@ -195,7 +199,7 @@ void recorder_wait(struct recorder *recorder, uint64_t number, int peer, uint64_
  * waits for another one. */
 void recorder_set_stopped(struct recorder *recorder, uint64_t number, int peer, bool is_stopped);
 
-/* ------------------------------------------------------------------------------------------ reading: any thread */
+/* -------------------------------------------------------------------------- reading: any thread */
 
 /* Entry `number`; false when it is not there, or not any more. */
 bool recorder_read(const struct recorder *recorder, uint64_t number, struct record *record);

@@ -192,7 +192,7 @@ static void a_short_call_is_timed_once(void **state)
     recorder_release(&recorder);
 }
 
-/* ---------------------------------------------------------------------------------------- readers meanwhile */
+/* ---------------------------------------------------------------------------- readers meanwhile */
 
 struct race {
     struct recorder recorder;

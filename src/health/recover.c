@@ -89,7 +89,7 @@ size_t recover_bytes(const struct health *health)
     return held(recovery) + held(recovery->current) + held(recovery->previous);
 }
 
-/* ------------------------------------------------------------------------------------------- messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 static void hear(struct recovery *recovery, int from, const void *bytes, size_t byte_count)
 {
@@ -132,7 +132,7 @@ void recover_listen(struct health *health)
     if (health->recovery != NULL) recover_read_rings(health->recovery);
 }
 
-/* ------------------------------------------------------------------------------------------ who is there */
+/* --------------------------------------------------------------------------------- who is there */
 
 void recover_look(struct recovery *recovery, uint64_t now_ns)
 {

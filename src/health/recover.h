@@ -1,4 +1,5 @@
-/* recover.h - what still works on a communicator when ranks of it have failed: agreeing, and going on without them.
+/* recover.h - what still works on a communicator when ranks of it have failed: agreeing, and going
+ * on without them.
  *
  * The protocol is membership/agreement.h; here it gets its messages (messages on one host, control
  * messages to others), its knowledge of who is dead or out of reach, and its time. The calls are

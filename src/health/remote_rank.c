@@ -1,4 +1,5 @@
-/* remote_rank.c - ranks of other hosts: what is told to them and heard of them, and whether they are still there.
+/* remote_rank.c - ranks of other hosts: what is told to them and heard of them, and whether they
+ * are still there.
  *
  *     rank of host a                                                    rank of host b
  *     first of its host: all are here ──── JOINED ────────────────────► rank 0: when all hosts are
@@ -10,19 +11,24 @@
  *     sends the first message             ──── MESSAGES ──────────────► all of that host listen for messages
  *     every 0.1 s, first of its host      ──── HEARTBEAT ─────────────► who is still there (heartbeats.h)
  *
- * Control messages go over connections that the data has made. A rank that waits for another one is connected with it, and that one with the rank
- * that it waits for; so a failure reaches all ranks that wait, over some others and over the boards of hosts. The first failure that a
- * host hears of stays the host's; two that happen at once may be named differently on different hosts.
+ * Control messages go over connections that the data has made. A rank that waits for another one is
+ * connected with it, and that one with the rank that it waits for; so a failure reaches all ranks
+ * that wait, over some others and over the boards of hosts. The first failure that a host hears of
+ * stays the host's; two that happen at once may be named differently on different hosts.
  *
- * Whether a rank is still there control tells by its connections and links (control.h, `look`), and heartbeats by its host (heartbeats.h).
+ * Whether a rank is still there control tells by its connections and links (control.h, `look`), and
+ * heartbeats by its host (heartbeats.h).
  *
- * Where hosts were cut off from each other for longer than heartbeats bear, and then not any more, each side has its verdict, or hears the
- * other's: what is a PROC_FAILED of a living rank for one side is a MINORITY for that rank's, and the other way round.
+ * Where hosts were cut off from each other for longer than heartbeats bear, and then not any more,
+ * each side has its verdict, or hears the other's: what is a PROC_FAILED of a living rank for one
+ * side is a MINORITY for that rank's, and the other way round.
  *
- * A control message finds no place when its peer has not heard many before it, and one to a peer that was not known before may find no memory.
- * FAILURE and LEFT have places of their own and need no memory, and what is remembered for them (struct remote_flags) is there from the
- * beginning; JOINED, ALL_JOINED and MESSAGES are told again until there
- * is a place; all others are asked for or said again in any case. Dropped control messages are counted, and a line says so every 10 s at most.
+ * A control message finds no place when its peer has not heard many before it, and one to a peer
+ * that was not known before may find no memory. FAILURE and LEFT have places of their own and need
+ * no memory, and what is remembered for them (struct remote_flags) is there from the beginning;
+ * JOINED, ALL_JOINED and MESSAGES are told again until there is a place; all others are asked for
+ * or said again in any case. Dropped control messages are counted, and a line says so every 10 s at
+ * most.
  *
  * What comes from another host is foreign: numbers are checked, texts ended.
  */
@@ -42,10 +48,11 @@ enum {
     ASKED_MAX = 8 /* control messages that it has not heard */
 };
 
-/* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for FRESH_NS. */
+/* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for
+ * FRESH_NS. */
 static const uint64_t SILENT_NS = 1300000000u, FRESH_NS = 2500000000u;
 
-/* ------------------------------------------------------------------------------------------- what is known */
+/* -------------------------------------------------------------------------------- what is known */
 
 struct remote_flags *remote_of(const struct health *health, int rank)
 {
@@ -113,7 +120,7 @@ static bool is_there(const struct network *network, int rank)
     return report.state != PEER_UNUSED && report.state != PEER_BROKEN;
 }
 
-/* ---------------------------------------------------------------------------------------------- telling */
+/* -------------------------------------------------------------------------------------- telling */
 
 void remote_count_untold(struct network *network, int rank)
 {
@@ -133,7 +140,8 @@ bool remote_tell(struct network *network, int rank, const struct control_message
     return false;
 }
 
-/* Nobody says them again, and whoever does not hear them waits for nothing: they have places of their own. */
+/* Nobody says them again, and whoever does not hear them waits for nothing: they have places of
+ * their own. */
 static bool tell_final(struct network *network, int rank, const struct control_message *message)
 {
     if (network->control->ops->tell_final(network->control, rank, message, sizeof *message) ==
@@ -342,7 +350,7 @@ void remote_tell_agreement(struct health *health, int rank, const void *bytes, s
         remote_count_untold(network, rank); /* it is said again */
 }
 
-/* ----------------------------------------------------------------------------------------------- joining */
+/* -------------------------------------------------------------------------------------- joining */
 
 bool remote_all_hosts_have_joined(const struct network *network)
 {
@@ -363,7 +371,7 @@ void remote_tell_all_have_joined(struct network *network)
         if (network->flags[r].has_joined) tell_once(network, r, CONTROL_ALL_JOINED);
 }
 
-/* ------------------------------------------------------------------------------------------------ deaths */
+/* --------------------------------------------------------------------------------------- deaths */
 
 /* Asks control whether it is there, which stays as it finds it. True: it is dead. */
 static bool look_at(struct network *network, int rank, uint64_t now_ns)
@@ -435,7 +443,7 @@ bool remote_is_missed(const struct health *health, int rank)
     return remote != NULL && remote->is_dead && !remote->was_found;
 }
 
-/* ---------------------------------------------------------------------------------------- what is known of connections */
+/* ----------------------------------------------------------------- what is known of connections */
 
 void remote_trouble(const struct health *health, int peer, char text[COMM_TROUBLE_MAX])
 {

@@ -1,8 +1,8 @@
-/* Whatever control messages come from ranks of other hosts: nothing is written but what the message may say, on boards that stay readable by
- * everybody who describes a call or a failure from them.
+/* Whatever control messages come from ranks of other hosts: nothing is written but what the message
+ * may say, on boards that stay readable by everybody who describes a call or a failure from them.
  *
- * Rank 0 of four, of which rank 1 is on its host. The input is a sequence of control messages: from whom, how many bytes, and these;
- * what lacks at the end is zero. */
+ * Rank 0 of four, of which rank 1 is on its host. The input is a sequence of control messages: from
+ * whom, how many bytes, and these; what lacks at the end is zero. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -16,7 +16,8 @@
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
-/* Rank 0 of two, on two hosts. Of rank 1 there is its end of the connection, which keeps what it hears. */
+/* Rank 0 of two, on two hosts. Of rank 1 there is its end of the connection, which keeps what it
+ * hears. */
 enum { SIZE = 2, KINDS = 16, FAILURE = 1, LEFT = 2, MESSAGES = 5, STEPS = 100000 };
 
 struct world {
@@ -99,7 +100,8 @@ static void close_world(struct world *world)
     free(world->health);
 }
 
-/* Rank 1 takes in no control messages, as if it was stopped: the control messages for it take all places that there are. */
+/* Rank 1 takes in no control messages, as if it was stopped: the control messages for it take all
+ * places that there are. */
 static void fill(struct world *world)
 {
     for (int i = 0; i < 2 * CONTROL_MESSAGES_MAX; i++)

@@ -14,7 +14,8 @@
 #include "os/clock.h"
 #include "os/process.h"
 
-/* A named rank is passed on for so long; waits are so many times as short as the time in which they fell, at most. */
+/* A named rank is passed on for so long; waits are so many times as short as the time in which they
+ * fell, at most. */
 static const uint64_t WAIT_NS_MIN = 1000000, NAME_NS_MAX = 1000000000;
 static const uint64_t MUTUAL_NS =
     30000000000u; /* so long a finding speaks against one the other way round */
@@ -37,7 +38,7 @@ void straggler_release(struct straggler *straggler)
     free(straggler->delays);
 }
 
-/* ------------------------------------------------------------------------------------------- judgement */
+/* ------------------------------------------------------------------------------------ judgement */
 
 void straggler_excuse(struct straggler *straggler, struct straggler_wait *wait,
                       const struct straggler_delays *now)
@@ -110,7 +111,7 @@ bool straggler_judge(const struct straggler *straggler, uint64_t rank_waits, uin
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------- looking */
+/* -------------------------------------------------------------------------------------- looking */
 
 /* The rank of this host that has not begun the call: the rank that is waited for, or else the
  * first. -1: all have begun it, or most have not. */
@@ -161,7 +162,7 @@ void straggler_sleep(struct health *health, const struct straggler_call *call, i
         (struct straggler_wait){.rank = rank, .since_ns = since_ns > woken_ns ? since_ns : woken_ns};
 }
 
-/* ---------------------------------------------------------------------------------------------- naming */
+/* --------------------------------------------------------------------------------------- naming */
 
 static void say(struct health *health, const struct straggler_name *name, uint64_t now_ns)
 {
@@ -197,7 +198,8 @@ static bool blames_this_one(const struct health *health, int rank, uint64_t now_
     return blamed == health->team->rank && straggler_is_mutual(then_ns, now_ns);
 }
 
-/* A wait for a rank that came later than this one, has waited so often itself, and was delayed so long. */
+/* A wait for a rank that came later than this one, has waited so often itself, and was delayed so
+ * long. */
 static bool add(struct health *health, struct straggler_wait *wait, uint32_t its_delay,
                 uint64_t now_ns)
 {
@@ -233,7 +235,7 @@ void straggler_end(struct health *health, const struct straggler_call *call)
     }
 }
 
-/* -------------------------------------------------------------------------------------- other hosts */
+/* ---------------------------------------------------------------------------------- other hosts */
 
 /* When this rank began the call of that number in a slot; 0: not yet, or long ago. */
 static uint64_t begun_ns(const struct health *health, int slot, uint64_t begun)

@@ -3,22 +3,27 @@
  *     about to sleep in a call: who has not called it? ──► it goes on ──► a wait: for whom, how long
  *     the last ten waits ──► always for the same rank, about as long each time, and it waits for nobody ──► it is named
  *
- * Only a rank that is about to sleep looks: calls that end before cost nothing. Waits of less than a millisecond do not count.
+ * Only a rank that is about to sleep looks: calls that end before cost nothing. Waits of less than
+ * a millisecond do not count.
  *
- * Ranks that are all irregular wait for each other in turn. So the waits of the one that is waited for count against naming it,
- * as waits of no length: with m the mean length and s the deviation it is named where m > 2.5 s. That bears one exception in ten.
- * One long wait is no reason against it, so none counts as longer than twice the median. All waits together must be a
- * twentieth of the time at least.
+ * Ranks that are all irregular wait for each other in turn. So the waits of the one that is waited
+ * for count against naming it, as waits of no length: with m the mean length and s the deviation it
+ * is named where m > 2.5 s. That bears one exception in ten. One long wait is no reason against it,
+ * so none counts as longer than twice the median. All waits together must be a twentieth of the
+ * time at least.
  *
- * A rank that the machine holds up is no straggler: its thread could have run, and had no processor, because there are more ranks than cores,
- * or other programs. The kernel counts that of each thread. The delay that a rank had more than this one, since this one last waited for it,
- * is taken off the wait. If nothing is left, it is a wait for nobody. Ranks that are all delayed alike are judged as they were.
+ * A rank that the machine holds up is no straggler: its thread could have run, and had no
+ * processor, because there are more ranks than cores, or other programs. The kernel counts that of
+ * each thread. The delay that a rank had more than this one, since this one last waited for it, is
+ * taken off the wait. If nothing is left, it is a wait for nobody. Ranks that are all delayed alike
+ * are judged as they were.
  *
- * Two ranks that take each other for stragglers are none: the second one names nobody, nor do both from then on, for half a minute
- * after each such finding.
+ * Two ranks that take each other for stragglers are none: the second one names nobody, nor do both
+ * from then on, for half a minute after each such finding.
  *
- * Of a rank of another host it is not seen whether it has called: after a wait it is asked how long ago it did, how often it
- * waited itself, how long it was delayed, and whom it has named. So the name comes back along the path of the waiting.
+ * Of a rank of another host it is not seen whether it has called: after a wait it is asked how long
+ * ago it did, how often it waited itself, how long it was delayed, and whom it has named. So the
+ * name comes back along the path of the waiting.
  *
  * Threads: with the domain held; held_ns may be read by any.
  */
@@ -93,8 +98,8 @@ struct straggler_call {
     uint64_t begun, sequence; /* its number in the slot, and of all */
     int root;                 /* -1: all ranks do the same */
 };
-/* This rank is about to sleep in a call in which nothing has moved since then; a message or room of `peer` is missing, or (-1) that is not
- * known. */
+/* This rank is about to sleep in a call in which nothing has moved since then; a message or room of
+ * `peer` is missing, or (-1) that is not known. */
 void straggler_sleep(struct health *health, const struct straggler_call *call, int peer,
                      uint64_t since_ns);
 /* This rank woke up then. */

@@ -100,7 +100,8 @@ static void waits_that_matter_little_name_nobody(void **state)
     }
 }
 
-/* Two ranks, each as late as the exponential distribution says: the most irregular there are, and nobody is slow. */
+/* Two ranks, each as late as the exponential distribution says: the most irregular there are, and
+ * nobody is slow. */
 static void irregular_ranks_are_hardly_ever_named(void **state)
 {
     (void)state;
@@ -116,9 +117,10 @@ static void irregular_ranks_are_hardly_ever_named(void **state)
     assert_true(named < CALLS / 10000);
 }
 
-/* ------------------------------------------------------------------------------------------ a busy machine */
+/* ------------------------------------------------------------------------------- a busy machine */
 
-/* Two ranks, each of which judges the other. A call takes a rank `work` ms, and `delay` ms more in which it has no processor. */
+/* Two ranks, each of which judges the other. A call takes a rank `work` ms, and `delay` ms more in
+ * which it has no processor. */
 enum { SIDES = 2 };
 static struct side {
     struct straggler straggler;

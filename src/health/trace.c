@@ -29,7 +29,7 @@ static const uint64_t UNASKED_NS = 2000000000u, ASKED_NS = 30000000000u;
 static_assert((int)RECORD_SEND == (int)METRICS_SEND && (int)RECORD_KINDS == (int)METRICS_KINDS,
               "one numbering of kinds");
 
-/* ------------------------------------------------------------------------------------------------- JSON */
+/* ----------------------------------------------------------------------------------------- JSON */
 
 /* Readers of JSON have signed integers. */
 static uint64_t shown(uint64_t count)
@@ -206,7 +206,7 @@ static void write_trace(const struct health *health, const char *reason, unsigne
     fputs("]}\n", file);
 }
 
-/* ------------------------------------------------------------------------------------------------ files */
+/* ---------------------------------------------------------------------------------------- files */
 
 /* With the lock held. */
 static enum tutti_status dump(const struct health *health, const char *folder, const char *reason,
@@ -277,7 +277,7 @@ enum tutti_status trace_dump(struct health *health, const char *folder)
     return status;
 }
 
-/* ------------------------------------------------------------------------------------ for the monitor */
+/* ------------------------------------------------------------------------------ for the monitor */
 
 static struct health *comm_of(struct monitor_client *client)
 {
@@ -333,7 +333,7 @@ static void measure(struct monitor_client *client, struct metrics_counts *sum,
     own->idle_seconds = last_ns > 0 && last_ns < now_ns ? (double)(now_ns - last_ns) * 1e-9 : 0;
 }
 
-/* ------------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 enum tutti_status trace_init(struct health *health)
 {

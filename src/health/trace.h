@@ -1,4 +1,5 @@
-/* trace.h - what the flight recorder of a communicator tells: files of JSON, answers to tutti-trace, numbers for Prometheus.
+/* trace.h - what the flight recorder of a communicator tells: files of JSON, answers to
+ * tutti-trace, numbers for Prometheus.
  *
  * A dump is written at most once for a failure, by the thread that comes first: the thread whose
  * call failed, before it returns, or the process's monitor, which the rank that finds the failure

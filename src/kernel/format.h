@@ -1,10 +1,12 @@
-/* format.h - how elements lie where a kernel reads or stores them: in which kind of memory, and in which encoding.
+/* format.h - how elements lie where a kernel reads or stores them: in which kind of memory, and in
+ * which encoding.
  *
  *     memory     a b c d e f g h i                 elements
  *     link       [ a b c d ][ e f g h ][ i ]       units of an encoding, each of the same number of bytes, the last one of a chunk as well
  *
- * On a link elements may lie *encoded*: in fewer bytes, say, or with a common scale for each unit. The last unit of a chunk may hold fewer
- * elements. Buffers and scratch hold elements as they are. Kernels read and store both, so encoding and decoding are no steps of their own.
+ * On a link elements may lie *encoded*: in fewer bytes, say, or with a common scale for each unit.
+ * The last unit of a chunk may hold fewer elements. Buffers and scratch hold elements as they are.
+ * Kernels read and store both, so encoding and decoding are no steps of their own.
  */
 #ifndef TUTTI_KERNEL_FORMAT_H
 #define TUTTI_KERNEL_FORMAT_H
@@ -14,7 +16,8 @@
 
 #include "memory/kind.h"
 
-/* Is for one dtype. Encoding what was decoded gives the same bytes again: so a rank may pass a message on as it came, or encoded anew. */
+/* Is for one dtype. Encoding what was decoded gives the same bytes again: so a rank may pass a
+ * message on as it came, or encoded anew. */
 struct kernel_encoding {
     const char *name;
     uint64_t id; /* unique; callers that encode put it into signatures: ranks must agree on it */
@@ -35,7 +38,8 @@ struct kernel_format {
     const struct memory_kind *memory;       /* NULL: the host's */
 };
 
-/* The formats of a kernel call. Encoded elements begin with a unit, and end with a whole one unless the chunk ends there. */
+/* The formats of a kernel call. Encoded elements begin with a unit, and end with a whole one unless
+ * the chunk ends there. */
 struct kernel_formats {
     struct kernel_format destination;             /* a call with formats has no `also` */
     const struct kernel_format *sources, *others; /* one for each */

@@ -1,7 +1,8 @@
 /* kernel.h - reductions and copies: the only code that touches elements.
  *
- * Every kernel exists as a scalar twin (built without vectorisation) and as SIMD variants that give the same
- * bits; which one a process uses is decided once, from the CPU and TUTTI_KERNEL=scalar|avx2|avx512|neon.
+ * Every kernel exists as a scalar twin (built without vectorisation) and as SIMD variants that give
+ * the same bits; which one a process uses is decided once, from the CPU and
+ * TUTTI_KERNEL=scalar|avx2|avx512|neon.
  *
  * Meaning.  result[i] = sources[0][i] op sources[1][i] op ..., left to right. Sums with a divisor
  * above 0 are divided by it (integers truncate towards zero), sums of floats with a factor other
@@ -13,12 +14,13 @@
  *
  * Operations of the user's are called piece by piece through the same interface.
  *
- * Any alignment of any pointer to whole elements is allowed (slots and mapped memory are 64-byte aligned).
- * destination, also and each of `others` may be equal to one of the sources, as in an allreduce in place; otherwise
- * nothing overlaps.
+ * Any alignment of any pointer to whole elements is allowed (slots and mapped memory are 64-byte
+ * aligned). destination, also and each of `others` may be equal to one of the sources, as in an
+ * allreduce in place; otherwise nothing overlaps.
  *
- * The kernels of CPUs read and store elements as they are, in memory of the host. A program with other formats (format.h) brings kernels
- * that know them (a kernel_set): these also do all copying, as a reduction of one source.
+ * The kernels of CPUs read and store elements as they are, in memory of the host. A program with
+ * other formats (format.h) brings kernels that know them (a kernel_set): these also do all copying,
+ * as a reduction of one source.
  */
 #ifndef TUTTI_KERNEL_KERNEL_H
 #define TUTTI_KERNEL_KERNEL_H
@@ -58,8 +60,8 @@ struct kernel_set {
  * available). OP_AVG and OP_SCALED_SUM give the kernels of OP_SUM: the caller passes the divisor or
  * the factor. */
 struct kernel_set kernel_get(enum kernel_level level, enum tutti_dtype dtype, enum op op);
-/* Bytes, any alignment; no overlap. copy_far is for sources that are in no cache; copy_stream uses non-temporal stores and
- * fences. */
+/* Bytes, any alignment; no overlap. copy_far is for sources that are in no cache; copy_stream uses
+ * non-temporal stores and fences. */
 void kernel_copy(void *destination, const void *source, size_t bytes);
 void kernel_copy_far(void *destination, const void *source, size_t bytes);
 void kernel_copy_stream(void *destination, const void *source, size_t bytes);

@@ -1,4 +1,5 @@
-/* kernel_element.h - the operations on one element of each dtype: the meaning that every vector form repeats.
+/* kernel_element.h - the operations on one element of each dtype: the meaning that every vector
+ * form repeats.
  *
  * A dtype D has an accumulator type (accumulator_D) and
  *     load_one_D, store_one_D        memory of any alignment <-> accumulator
@@ -6,10 +7,11 @@
  *     divide_one_D, scale_one_D      floats only: the last operation on a sum before it is stored
  * Integers accumulate unsigned, because they wrap. `bits` are integers of one byte of any origin.
  *
- * x86 adds two NaNs to the first operand's NaN, Arm to that of the first signalling one, if there is one. Compilers
- * take + and * to be commutative and may swap the operands differently in every kernel, or divide by 1 where nothing
- * is to be divided, which makes a signalling NaN quiet; assembler keeps order and division as written, so NaN payloads
- * are the same at all levels of an architecture. Devices (gpu/reduce.h) do not promise them.
+ * x86 adds two NaNs to the first operand's NaN, Arm to that of the first signalling one, if there
+ * is one. Compilers take + and * to be commutative and may swap the operands differently in every
+ * kernel, or divide by 1 where nothing is to be divided, which makes a signalling NaN quiet;
+ * assembler keeps order and division as written, so NaN payloads are the same at all levels of an
+ * architecture. Devices (gpu/reduce.h) do not promise them.
  */
 #ifndef TUTTI_KERNEL_KERNEL_ELEMENT_H
 #define TUTTI_KERNEL_KERNEL_ELEMENT_H
@@ -134,8 +136,9 @@ KERNEL_INLINE float float32_of_bits(uint32_t bits)
 
 /* ------------------------------------------------------------------- floats of less than 32 bits
  *
- * A format has `exponent_bits` with the usual bias and `mantissa_bits`; codes here are without the sign. All of
- * this is integer arithmetic, so that no floating-point mode of the program changes what is stored. */
+ * A format has `exponent_bits` with the usual bias and `mantissa_bits`; codes here are without the
+ * sign. All of this is integer arithmetic, so that no floating-point mode of the program changes
+ * what is stored. */
 
 /* The exponent field of a float32 that is the format's smallest normal number. */
 #define EXPONENT_LEAST(exponent_bits) (129u - (1u << ((exponent_bits)-1)))
@@ -168,7 +171,8 @@ KERNEL_INLINE uint32_t narrow_one(uint32_t magnitude, unsigned exponent_bits,
     return code < largest ? code : largest;
 }
 
-/* With an infinity, and with a NaN's payload in the mantissa. Loading makes NaN quiet, as the instructions do. */
+/* With an infinity, and with a NaN's payload in the mantissa. Loading makes NaN quiet, as the
+ * instructions do. */
 KERNEL_INLINE float widen_one_ieee(uint32_t code, unsigned exponent_bits, unsigned mantissa_bits,
                                    uint32_t sign)
 {
@@ -251,7 +255,7 @@ KERNEL_INLINE void store_one_bfloat16(unsigned char *to, float a)
     memcpy(to, &half, sizeof(half));
 }
 
-/* ------------------------------------------------------------------------------------ operations */
+/* ----------------------------------------------------------------------------------- operations */
 
 #define FLOAT_COMBINE_ONE(dtype, real)                                                       \
     KERNEL_INLINE accumulator_##dtype combine_one_##dtype(enum op op, accumulator_##dtype a, \

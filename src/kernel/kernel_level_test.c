@@ -1,4 +1,5 @@
-/* The choice of a level: once a process, by its first threads at the same time, as TUTTI_KERNEL says if that is available. */
+/* The choice of a level: once a process, by its first threads at the same time, as TUTTI_KERNEL
+ * says if that is available. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* kernel_scalar.c - the twin that defines what the others must give: "vectors" of one element, built without
- * vectorisation, for every processor. Its streaming forms are the ordinary ones. */
+/* kernel_scalar.c - the twin that defines what the others must give: "vectors" of one element,
+ * built without vectorisation, for every processor. Its streaming forms are the ordinary ones. */
 #include "kernel/kernel_element.h"
 
 #define SCALAR_MEMORY(dtype, bytes)                              \

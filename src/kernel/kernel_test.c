@@ -1,4 +1,5 @@
-/* kernel_test.c - every level gives the scalar twin's bits, and the scalar twin does what kernel.h says. No threads: see kernel_level_test.c.
+/* kernel_test.c - every level gives the scalar twin's bits, and the scalar twin does what kernel.h
+ * says. No threads: see kernel_level_test.c.
  *
  * ctest: label=notsan */
 #include "kernel/kernel.h"
@@ -90,7 +91,7 @@ static void values_fill(void)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- chance */
+/* --------------------------------------------------------------------------------------- chance */
 
 static uint64_t random_float_bits(const struct format *format)
 {
@@ -129,7 +130,7 @@ static void random_element(enum tutti_dtype dtype, unsigned char *to)
            element_bytes[dtype]); /* little endian, as is all that has more than one level */
 }
 
-/* --------------------------------------------------------------------------- a slow, independent reference */
+/* ---------------------------------------------------------------- a slow, independent reference */
 
 static double small_float_value(enum tutti_dtype dtype, unsigned bits)
 {
@@ -271,7 +272,7 @@ static bool reference_element(const struct kernel_call *call, enum tutti_dtype d
     return isnan(result);
 }
 
-/* -------------------------------------------------------------------------------------------- a case */
+/* --------------------------------------------------------------------------------------- a case */
 
 struct experiment {
     enum tutti_dtype dtype;
@@ -484,7 +485,8 @@ static void sources_fill(enum tutti_dtype dtype)
             random_element(dtype, room_source[s] + at);
 }
 
-/* A few new elements per case, so that no two see the same, without filling all the memory again. */
+/* A few new elements per case, so that no two see the same, without filling all the memory again.
+ * */
 static void sources_sprinkle(const struct experiment *x)
 {
     const size_t size = element_bytes[x->dtype];
@@ -517,7 +519,8 @@ static bool supports(enum op op, enum tutti_dtype dtype)
     return op_supports(&operation, dtype);
 }
 
-/* Counts around which vectors, blocks and the search for alignment change their ways, and some between. */
+/* Counts around which vectors, blocks and the search for alignment change their ways, and some
+ * between. */
 static void experiments(enum tutti_dtype dtype, enum op op)
 {
     static const size_t special[] = {127, 128, 129, 255, 256, 257, 511, 1023, 1025, 2047, 4099};
@@ -605,8 +608,8 @@ static void every_pair_of_8_bit_floats_is_right(void **state)
     }
 }
 
-/* A one and a minus one times a factor are that float32, whatever it is: so small floats are made of the numbers between
- * any two of them, and of their neighbours. */
+/* A one and a minus one times a factor are that float32, whatever it is: so small floats are made
+ * of the numbers between any two of them, and of their neighbours. */
 static void every_tie_goes_to_the_even_neighbour(void **state)
 {
     (void)state;
@@ -641,7 +644,7 @@ static void every_tie_goes_to_the_even_neighbour(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------- known answers */
+/* -------------------------------------------------------------------------------- known answers */
 
 static void reduce_pair(enum kernel_level level, enum tutti_dtype dtype, enum op op,
                         const void *left, const void *right, size_t count, unsigned divisor,
@@ -659,7 +662,8 @@ static void reduce_pair(enum kernel_level level, enum tutti_dtype dtype, enum op
 static void min_and_max_follow_the_comparison(void **state)
 {
     (void)state;
-    /* 33: vectors and a tail at every level. min gives the right operand unless left < right is true. */
+    /* 33: vectors and a tail at every level. min gives the right operand unless left < right is
+     * true. */
     float left[33], right[33], low[33], high[33];
     const float pairs[][2] = {{0.0f, -0.0f}, {-0.0f, 0.0f}, {NAN, 1.0f}, {1.0f, NAN}, {1.0f, 2.0f}};
     for (unsigned level = 0; level < KERNEL_LEVEL_COUNT; level++) {
@@ -742,8 +746,8 @@ static void unsigned_integers_have_no_sign(void **state)
 static void small_floats_round_once(void **state)
 {
     (void)state;
-    /* 1 and twice half a unit of its last place: exactly the next number; rounding after each addition would give 1.
-     * The counts are such that vectors and what is left of them are used. */
+    /* 1 and twice half a unit of its last place: exactly the next number; rounding after each
+     * addition would give 1. The counts are such that vectors and what is left of them are used. */
     const struct {
         enum tutti_dtype dtype;
         unsigned one, half_unit, next;
@@ -830,7 +834,7 @@ static void logical_results_are_one_or_zero(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------- many destinations */
+/* ---------------------------------------------------------------------------- many destinations */
 
 /* One rank's part of an allreduce in place: every input is an output. */
 static void many_places_get_the_result_of_all(void **state)
@@ -868,7 +872,7 @@ static void many_places_get_the_result_of_all(void **state)
         }
 }
 
-/* ---------------------------------------------------------------------- operations of the user's */
+/* --------------------------------------------------------------------- operations of the user's */
 
 struct user_calls {
     enum tutti_dtype dtype;
@@ -876,7 +880,8 @@ struct user_calls {
     unsigned calls;
 };
 
-/* result = 3 left + right, in bytes of whatever elements: order and association make a difference. */
+/* result = 3 left + right, in bytes of whatever elements: order and association make a difference.
+ * */
 static void combine_bytes(const void *left, const void *right, void *result, size_t count,
                           enum tutti_dtype dtype, void *context)
 {
@@ -964,7 +969,7 @@ static void no_elements_touch_nothing(void **state)
     kernel_copy_stream(NULL, NULL, 0);
 }
 
-/* -------------------------------------------------------------------------------------------- copies */
+/* --------------------------------------------------------------------------------------- copies */
 
 static void copy_check(void (*copy)(void *, const void *, size_t), size_t bytes, unsigned to,
                        unsigned from)

@@ -1,12 +1,13 @@
-/* kernel_user.c - operations of the user's, block by block, so that intermediate results stay in the cache.
+/* kernel_user.c - operations of the user's, block by block, so that intermediate results stay in
+ * the cache.
  *
  *     sources[0] ─┐
  *     sources[1] ─┴─ combine ─► partial ─┐
  *     sources[2] ────────────────────────┴─ combine ─► partial ─ ... ─► destination ─► also, others
  *
- * The destination and others may be any of the sources, so nothing is written there before the last source has been
- * read; combine may write to either of its operands. Nothing is divided or multiplied afterwards, and nothing is stored
- * past the caches.
+ * The destination and others may be any of the sources, so nothing is written there before the last
+ * source has been read; combine may write to either of its operands. Nothing is divided or
+ * multiplied afterwards, and nothing is stored past the caches.
  */
 #include <assert.h>
 #include <string.h>

@@ -1,11 +1,13 @@
 /* kernel_vector.h - the same operations on vectors of VECTOR_BYTES, bit for bit.
  *
- * A dtype D has a vector of accumulators (vector_D, LANES_D of them), what that is in memory (raw_D), and
+ * A dtype D has a vector of accumulators (vector_D, LANES_D of them), what that is in memory
+ * (raw_D), and
  *     load_D, unpack_D, pack_D                      memory or raw_D <-> vector_D
  *     combine_D, divide_D, scale_D                  like the forms for one element
  * 16-bit floats have two vectors of float32 for one of memory, 8-bit floats two for half of one.
  *
- * A processor's header (kernel_vector_x86.h, kernel_vector_neon.h), included below, brings what C does not say:
+ * A processor's header (kernel_vector_x86.h, kernel_vector_neon.h), included below, brings what C
+ * does not say:
  *     add, multiply, divide_by, min and max of floats, with the operands' order kept
  *     min and max of integers
  *     widen_float16, narrow_float16   conversions of half a vector's lanes, to nearest even, quiet NaN
@@ -40,8 +42,9 @@ typedef VECTOR_OF(int64_t, VECTOR_BYTES) vector_signed64;
 typedef VECTOR_OF(uint8_t, VECTOR_BYTES / 2) half_int8;
 typedef VECTOR_OF(uint16_t, VECTOR_BYTES / 2) half_int16;
 
-/* The accumulators of small floats. Two bfloat16 share 32 bits; each becomes a float32 where it is, so that no lane
- * ever changes its place: `first` are the even ones. The others have the lower half of the lanes in `first`. */
+/* The accumulators of small floats. Two bfloat16 share 32 bits; each becomes a float32 where it is,
+ * so that no lane ever changes its place: `first` are the even ones. The others have the lower half
+ * of the lanes in `first`. */
 typedef struct {
     vector_float32 first, second;
 } vector_pair;
@@ -129,8 +132,9 @@ static __attribute__((noinline, cold)) raw_bfloat16 pack_any_bfloat16(const vect
     return (round_any(a->first) >> 16) | (round_any(a->second) & 0xffff0000u);
 }
 
-/* NaN is rare, and looking for it is half the work of taking care of it. There is an instruction for all of this
- * (AVX512-BF16), but it takes denormals for zero: other bits than those of the scalar twin. */
+/* NaN is rare, and looking for it is half the work of taking care of it. There is an instruction
+ * for all of this (AVX512-BF16), but it takes denormals for zero: other bits than those of the
+ * scalar twin. */
 KERNEL_INLINE raw_bfloat16 pack_bfloat16(vector_bfloat16 a)
 {
     if (__builtin_expect(any_nan(a.first, a.second), 0)) {
@@ -157,10 +161,11 @@ KERNEL_INLINE vector_float16 load_float16(const unsigned char *from)
     return (vector_float16){widen_float16(low), widen_float16(high)};
 }
 
-/* 8-bit floats pass through float16. e5m2 is the upper half of one. e4m3 has the layout of a float16 of a 256th of the
- * number, denormals and all, with another mantissa's length. On the way back float16 would round once too often: so
- * first all bits that matter only for being zero or not are gathered in one bit that no float16 loses here. Numbers in
- * which it does get lost are less than half of the smallest 8-bit float. */
+/* 8-bit floats pass through float16. e5m2 is the upper half of one. e4m3 has the layout of a
+ * float16 of a 256th of the number, denormals and all, with another mantissa's length. On the way
+ * back float16 would round once too often: so first all bits that matter only for being zero or not
+ * are gathered in one bit that no float16 loses here. Numbers in which it does get lost are less
+ * than half of the smallest 8-bit float. */
 KERNEL_INLINE vector_int16 narrow_odd(vector_pair a)
 {
     const vector_int32 first = (vector_int32)a.first, second = (vector_int32)a.second;

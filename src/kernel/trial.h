@@ -9,7 +9,8 @@
 
 #include "base/dtype.h"
 
-/* SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014). One thread at a time. */
+/* SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014). One
+ * thread at a time. */
 static uint64_t random_state = 0x7455747469ull;
 
 static inline uint64_t random_next(void)

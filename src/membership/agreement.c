@@ -44,7 +44,7 @@ static bool ballot_is_sound(uint64_t ballot, int size)
            ballot_leader(ballot) < size;
 }
 
-/* ------------------------------------------------------------------------------------------------ state */
+/* ---------------------------------------------------------------------------------------- state */
 
 /* The value on which ranks agree. A ballot has at most one value, so slices of the same ballot fit
  * together, whichever ranks sent them. */
@@ -379,7 +379,7 @@ static void take_slice(const struct agreement *a, struct value *value, uint64_t 
         value->set[m->slice * AGREEMENT_SLICE_WORDS + i] = set_word(m, i);
 }
 
-/* ---------------------------------------------------------------------------------------- what is sent */
+/* --------------------------------------------------------------------------------- what is sent */
 
 static void send_dead(const struct agreement *a, int to)
 {
@@ -441,7 +441,7 @@ static void send_prepare(const struct agreement *a)
     send_to_all(a, &message, a->ballot_dead, lacks_value ? NULL : a->promised_by);
 }
 
-/* --------------------------------------------------------------------------------------------- deciding */
+/* ------------------------------------------------------------------------------------- deciding */
 
 /* Others ask, or hear it from who led. */
 static void decide(struct agreement *a, const struct value *value)
@@ -460,7 +460,7 @@ void agreement_spread(const struct agreement *a)
     if (a->state == AGREEMENT_DECIDED) send_to_all(a, &message, a->decided.set, NULL);
 }
 
-/* ---------------------------------------------------------------------------------------------- leading */
+/* -------------------------------------------------------------------------------------- leading */
 
 static void repeat_soon(struct agreement *a, uint64_t now_ns)
 {
@@ -475,8 +475,8 @@ static uint64_t scramble(uint64_t x)
     return x ^ x >> 32;
 }
 
-/* Lets others lead for a while: longer each time, and differently long on each rank, so that two that keep disturbing each
- * other come apart. */
+/* Lets others lead for a while: longer each time, and differently long on each rank, so that two
+ * that keep disturbing each other come apart. */
 static void let_others_lead(struct agreement *a, uint64_t now_ns)
 {
     const unsigned doublings = a->setbacks < 16 ? a->setbacks : 16;
@@ -562,7 +562,7 @@ static void advance(struct agreement *a, uint64_t now_ns)
     if (a->has_proposed && is_quorum(a, a->accepted_by)) decide(a, &a->accepted);
 }
 
-/* ---------------------------------------------------------------------------------------------- hearing */
+/* -------------------------------------------------------------------------------------- hearing */
 
 static void declare_slice_dead(struct agreement *a, const struct agreement_message *m)
 {
@@ -689,7 +689,7 @@ void agreement_hear(struct agreement *a, int from, const void *bytes, size_t byt
     advance(a, now_ns);
 }
 
-/* ------------------------------------------------------------------------------------------------- time */
+/* ----------------------------------------------------------------------------------------- time */
 
 /* Asks the rank that should lead, which may wait for a rank that this rank knows to be dead. Also
  * asks all ranks one after the other, as perhaps only one of them knows the decision. */
@@ -740,7 +740,7 @@ uint64_t agreement_due_ns(const struct agreement *a)
     return waits_to_lead && a->lead_ns < a->repeat_ns ? a->lead_ns : a->repeat_ns;
 }
 
-/* ---------------------------------------------------------------------------------------- what is known */
+/* -------------------------------------------------------------------------------- what is known */
 
 static void check_other(const struct agreement *a, int rank)
 {
@@ -784,7 +784,7 @@ void agreement_give_up(struct agreement *a)
     a->state = agreement_may_decide(a) ? AGREEMENT_LATE : AGREEMENT_MINORITY;
 }
 
-/* ------------------------------------------------------------------------------------- life and results */
+/* ----------------------------------------------------------------------------- life and results */
 
 static void place_sets(struct agreement *a)
 {

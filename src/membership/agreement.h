@@ -1,12 +1,14 @@
-/* agreement.h - the ranks of a communicator agree, once, whatever fails meanwhile: a pure state machine.
+/* agreement.h - the ranks of a communicator agree, once, whatever fails meanwhile: a pure state
+ * machine.
  *
  * Each rank brings a 64-bit word. All ranks that come to a decision come to the same one: a set of
  * ranks, and the bitwise AND of the words of exactly those in it. That carries ULFM's agree (the
  * word) and shrink (the set: its ranks go on, in the order of the old ranks). A rank that failed
  * before it brought its word is not in the set, and all ranks that decide know that.
  *
- * One object is one agreement of one rank. Messages, time and what is known of others go in, messages come out by a callback; it
- * knows no clock and no socket, and allocates nothing after its creation. Messages may be lost, doubled, late, in any order.
+ * One object is one agreement of one rank. Messages, time and what is known of others go in,
+ * messages come out by a callback; it knows no clock and no socket, and allocates nothing after its
+ * creation. Messages may be lost, doubled, late, in any order.
  *
  *      rank 0                          others                    Paxos, with its first ballot promised to rank 0 in advance
  *        │ ◄──────────── PROMISE  word │  at once                (later ballots begin with a PREPARE of their leader)
@@ -31,15 +33,17 @@
  *
  * Why no two living ranks decide differently
  *
- *  1. A ballot is won by a *majority*: more than half of all members, or half of them with rank 0. Any two of these have a rank in
- *     common; so with the rules of Paxos all ballots that are won have the same value.
+ *  1. A ballot is won by a *majority*: more than half of all members, or half of them with rank 0.
+ *     Any two of these have a rank in common; so with the rules of Paxos all ballots that are won
+ *     have the same value.
  *  2. When those that are not declared dead cannot be a majority any more, a leader begins a ballot
  *     *by all*: it says which ranks it has declared dead, D, and wins with the promises and votes
  *     of all others. D is fixed with the ballot; when more are declared dead, a new one is begun.
  *     Ballots by all are above all ballots by majority. A rank declares D dead itself before it
  *     promises one.
- *  3. Two ballots by all, of p and q, have a rank in common: otherwise p would be among the dead of q and q among those of
- *     p, each dead before the other began. So by Paxos's rules all ballots by all that are won have the same value.
+ *  3. Two ballots by all, of p and q, have a rank in common: otherwise p would be among the dead of
+ *     q and q among those of p, each dead before the other began. So by Paxos's rules all ballots
+ *     by all that are won have the same value.
  *  4. Let M be a majority that voted for v, and b a ballot by all. If they have a rank in common,
  *     its promise tells of v. If not, all of M had died before b began. Only a rank that decided v,
  *     and ranks that heard of it, can know of v. Such a rank outside D either said so instead of
@@ -52,7 +56,8 @@
  * side whose others are merely unreachable has no rank to declare dead. A rank that cannot get a
  * quorum waits, until its owner gives up; it never decides otherwise.
  *
- * It does not detect failures, does not encrypt or authenticate, and does not defend against ranks that lie.
+ * It does not detect failures, does not encrypt or authenticate, and does not defend against ranks
+ * that lie.
  */
 #ifndef TUTTI_MEMBERSHIP_AGREEMENT_H
 #define TUTTI_MEMBERSHIP_AGREEMENT_H
@@ -82,13 +87,15 @@ enum agreement_state {
 
 struct agreement;
 
-/* Hands a message to whatever carries it, best effort. It must not call into the agreement. `bytes` are its only for the call. */
+/* Hands a message to whatever carries it, best effort. It must not call into the agreement. `bytes`
+ * are its only for the call. */
 typedef void agreement_send(void *context, int to, const void *bytes, size_t byte_count);
 
 struct agreement_options {
     int size, rank; /* of the communicator, at most AGREEMENT_SIZE_MAX */
-    /* The same on all ranks, of no other agreement whose messages may still be under way to them: counted, by owners that declare again
-     * at once who was dead before; else agreement_next_epoch. */
+    /* The same on all ranks, of no other agreement whose messages may still be under way to them:
+     * counted, by owners that declare again at once who was dead before; else
+     * agreement_next_epoch. */
     uint64_t epoch;
     uint64_t word; /* this rank's */
     uint64_t retry_ns_min,
@@ -97,7 +104,8 @@ struct agreement_options {
     void *context;
 };
 
-/* Nothing is sent before the first tick or message. NO_MEMORY. One thread at a time may use it; nothing here blocks. */
+/* Nothing is sent before the first tick or message. NO_MEMORY. One thread at a time may use it;
+ * nothing here blocks. */
 enum tutti_status agreement_create(const struct agreement_options *options,
                                    struct agreement **agreement);
 /* An agreement that has decided answers ranks that have not. So it is to be kept as long as any of
@@ -117,7 +125,8 @@ uint64_t agreement_due_ns(const struct agreement *agreement);
 /* About another rank. Only notes it; the next tick, due at once, draws conclusions. */
 void agreement_suspect(struct agreement *agreement, int rank);
 void agreement_unsuspect(struct agreement *agreement, int rank);
-/* Dead for certain. A rank that is only out of reach must never be declared dead: safety depends on that. */
+/* Dead for certain. A rank that is only out of reach must never be declared dead: safety depends on
+ * that. */
 void agreement_declare_dead(struct agreement *agreement, int rank);
 
 /* Whether the ranks that are neither suspected nor dead could be a quorum. */

@@ -1,8 +1,9 @@
-/* Whatever comes for messages, in whatever order with whatever is known and whenever: an agreement stays within its memory, sends
- * only what makes sense, ends once, and what it decided stays.
+/* Whatever comes for messages, in whatever order with whatever is known and whenever: an agreement
+ * stays within its memory, sends only what makes sense, ends once, and what it decided stays.
  *
- * The input: size, rank, and a script of operations (one byte) and their arguments. Head fields that any other value would only
- * get dropped for (magic, size, epoch) are put right, so that what comes behind them is reached. */
+ * The input: size, rank, and a script of operations (one byte) and their arguments. Head fields
+ * that any other value would only get dropped for (magic, size, epoch) are put right, so that what
+ * comes behind them is reached. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Agreements in thousands of simulated worlds (tests/sim/agreement_sim.h says what must hold in each).
+/* Agreements in thousands of simulated worlds (tests/sim/agreement_sim.h says what must hold in
+ * each).
  *
  *     agreement_sim_test                          what CI runs; with TUTTI_LONG=1 many more
  *     agreement_sim_test --seeds N [--seed S]     as many as you like; stops at the first that fails and prints its seed

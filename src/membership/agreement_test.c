@@ -1,4 +1,5 @@
-/* Agreement, step by step: what is sent, what is dropped, and the corners that chance seldom finds. One thread.
+/* Agreement, step by step: what is sent, what is dropped, and the corners that chance seldom finds.
+ * One thread.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -154,7 +155,7 @@ static int kind_of(const struct letter *letter)
     return letter->bytes[2];
 }
 
-/* ------------------------------------------------------------------------------------------------ the way */
+/* -------------------------------------------------------------------------------------- the way */
 
 static void four_messages_for_each_other_rank(void **state)
 {
@@ -206,7 +207,7 @@ static void who_comes_too_late_hears_that_it_is_not_in(void **state)
     close_room(room);
 }
 
-/* ------------------------------------------------------------------------------------------ failing leaders */
+/* ------------------------------------------------------------------------------ failing leaders */
 
 static bool is_from_zero(const struct room *room, const struct letter *letter)
 {
@@ -247,8 +248,9 @@ static void a_dead_leader_that_decided_nothing_is_left_out(void **state)
     close_room(room);
 }
 
-/* Ranks 0 to 3 decide that all are in, tell only rank 5, and die. Rank 4 asks by all; the answer of 5 is lost, and 5 dies. If the ballot
- * of rank 4 went on without it, rank 6 could still hear from 5. */
+/* Ranks 0 to 3 decide that all are in, tell only rank 5, and die. Rank 4 asks by all; the answer of
+ * 5 is lost, and 5 dies. If the ballot of rank 4 went on without it, rank 6 could still hear from
+ * 5. */
 static bool is_accept_to_survivors(const struct room *room, const struct letter *letter)
 {
     (void)room;
@@ -313,7 +315,7 @@ static void who_dies_during_a_ballot_by_all_ends_it(void **state)
     close_room(room);
 }
 
-/* ------------------------------------------------------------------------------------------------ quorums */
+/* -------------------------------------------------------------------------------------- quorums */
 
 static void half_goes_on_only_with_rank_0(void **state)
 {
@@ -410,7 +412,7 @@ static void giving_up_says_whether_there_was_a_quorum(void **state)
     close_room(room);
 }
 
-/* -------------------------------------------------------------------------------------------- large sets */
+/* ----------------------------------------------------------------------------------- large sets */
 
 static bool is_one_of_three(const struct room *room, const struct letter *letter)
 {
@@ -465,7 +467,7 @@ static void a_large_value_is_taken_over_from_several(void **state)
     close_room(room);
 }
 
-/* ----------------------------------------------------------------------------------------- foreign bytes */
+/* -------------------------------------------------------------------------------- foreign bytes */
 
 struct change {
     const char *what;

@@ -49,7 +49,7 @@ struct heartbeat {
     struct host *hosts;
 };
 
-/* ------------------------------------------------------------------------------------------ life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 enum tutti_status heartbeat_create(const struct heartbeat_options *options,
                                    struct heartbeat **heartbeat)
@@ -101,7 +101,7 @@ void heartbeat_end(struct heartbeat *heartbeat)
     heartbeat->has_ended = true;
 }
 
-/* ----------------------------------------------------------------------------------------------- states */
+/* --------------------------------------------------------------------------------------- states */
 
 static uint64_t periods(const struct heartbeat *heartbeat, unsigned count)
 {
@@ -170,7 +170,7 @@ bool heartbeat_has_open_suspects(const struct heartbeat *heartbeat)
     return false;
 }
 
-/* ---------------------------------------------------------------------------------------------- verdict */
+/* -------------------------------------------------------------------------------------- verdict */
 
 /* Whether the hosts that are heard and not suspected may go on alone. */
 static bool is_majority(const struct heartbeat *heartbeat)
@@ -204,7 +204,8 @@ bool heartbeat_judge(const struct heartbeat *heartbeat, struct heartbeat_verdict
     return heartbeat->is_judged;
 }
 
-/* Whether a suspicion is as old as a verdict wants it, and none is so young that others might not share it. */
+/* Whether a suspicion is as old as a verdict wants it, and none is so young that others might not
+ * share it. */
 static bool is_ripe(struct heartbeat *heartbeat)
 {
     const uint64_t old_ns = periods(heartbeat, HEARTBEAT_VERDICT - HEARTBEAT_SUSPECT);
@@ -263,7 +264,7 @@ static void judge(struct heartbeat *heartbeat)
     heartbeat->due_ns = heartbeat->ready_ns = 0;
 }
 
-/* ---------------------------------------------------------------------------------------------- sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 static void queue(struct heartbeat *heartbeat, int host, bool is_poke)
 {
@@ -358,7 +359,7 @@ bool heartbeat_next(struct heartbeat *heartbeat, int *host, bool *is_poke)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------- heartbeats */
+/* ----------------------------------------------------------------------------------- heartbeats */
 
 /*  0       flags        4 + 4i      number of host i of this part, low byte first
  *  1       part         6 + 4i      evidence of it
@@ -450,7 +451,7 @@ void heartbeat_hear(struct heartbeat *heartbeat, const void *data, size_t byte_c
     }
 }
 
-/* --------------------------------------------------------------------------------------------- evidence */
+/* ------------------------------------------------------------------------------------- evidence */
 
 bool heartbeat_wants_answer(const struct heartbeat *heartbeat, int host)
 {

@@ -1,4 +1,5 @@
-/* heartbeat.h - which hosts are still there, found out by all of them together. Pure: time and messages are arguments.
+/* heartbeat.h - which hosts are still there, found out by all of them together. Pure: time and
+ * messages are arguments.
  *
  *     host 0 ──heartbeat──► 1, 2, 4, ...          each host tells those at distances 1, 2, 4, ... in a ring of all: log2 n of them
  *     host 1 ──heartbeat──► 2, 3, 5, ...          a heartbeat has, for every host, the newest number that its sender knows
@@ -22,10 +23,11 @@
  * each host with new evidence counts up. The silent host is then *stalled*, and no verdict is
  * passed on it.
  *
- * The verdict. When a host was suspected for 2 s, all suspects are taken together. If the others, as far as they were heard,
- * have more than half of the ranks, or half of them with the lowest rank, they go on without the suspects: the culprit is the lowest
- * suspected host. Else this side is a minority and may not go on. Hosts that vanish after a verdict are judged as soon as others were
- * before, so that the survivors of one failure do not wait for the next one.
+ * The verdict. When a host was suspected for 2 s, all suspects are taken together. If the others,
+ * as far as they were heard, have more than half of the ranks, or half of them with the lowest
+ * rank, they go on without the suspects: the culprit is the lowest suspected host. Else this side
+ * is a minority and may not go on. Hosts that vanish after a verdict are judged as soon as others
+ * were before, so that the survivors of one failure do not wait for the next one.
  *
  * Invariants
  *   1. If a cut stays for the time of a verdict, at most one side goes on: sides share no host,
@@ -49,11 +51,12 @@
  * Cost: each host sends log2 n messages in a period, with 4 bytes for each host. Limits: all hosts
  * use one period; numbers are compared modulo 2^16.
  *
- * R. van Renesse, Y. Minsky, M. Hayden: A gossip-style failure detection service. Middleware 1998 (numbers that rise, and are merged).
- * A. Das, I. Gupta, A. Motivala: SWIM: scalable weakly-consistent infection-style process group membership. DSN 2002 (suspicion
- * before the verdict, taken back by what others heard).
- * G. Bosilca, A. Bouteiller, A. Guermouche, T. Herault, Y. Robert, P. Sens, J. Dongarra: Failure detection and propagation in HPC
- * systems. SC 2016 (a ring of observers, and the verdict over a graph of logarithmic diameter).
+ * R. van Renesse, Y. Minsky, M. Hayden: A gossip-style failure detection service. Middleware 1998
+ * (numbers that rise, and are merged). A. Das, I. Gupta, A. Motivala: SWIM: scalable
+ * weakly-consistent infection-style process group membership. DSN 2002 (suspicion before the
+ * verdict, taken back by what others heard). G. Bosilca, A. Bouteiller, A. Guermouche, T. Herault,
+ * Y. Robert, P. Sens, J. Dongarra: Failure detection and propagation in HPC systems. SC 2016 (a
+ * ring of observers, and the verdict over a graph of logarithmic diameter).
  */
 #ifndef TUTTI_MEMBERSHIP_HEARTBEAT_H
 #define TUTTI_MEMBERSHIP_HEARTBEAT_H
@@ -131,9 +134,11 @@ bool heartbeat_change(struct heartbeat *heartbeat, int *host, enum heartbeat_sta
                       enum heartbeat_state *now);
 /* Whether the hosts that are heard, with this one, could not go on without the others. */
 bool heartbeat_is_minority(const struct heartbeat *heartbeat);
-/* The first verdict: true from the moment on that it is found; then it stays, but that a later one may make this side a minority. */
+/* The first verdict: true from the moment on that it is found; then it stays, but that a later one
+ * may make this side a minority. */
 bool heartbeat_judge(const struct heartbeat *heartbeat, struct heartbeat_verdict *verdict);
-/* A host on which there was a verdict, the first or a later one, and that was not named here before; false: no more. */
+/* A host on which there was a verdict, the first or a later one, and that was not named here
+ * before; false: no more. */
 bool heartbeat_condemned(struct heartbeat *heartbeat, int *host);
 /* Whether a host is suspected on which there was no verdict yet. */
 bool heartbeat_has_open_suspects(const struct heartbeat *heartbeat);

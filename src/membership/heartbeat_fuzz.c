@@ -1,6 +1,8 @@
-/* Whatever beats come: what a host believes of others stays something that a verdict and a log can say.
+/* Whatever beats come: what a host believes of others stays something that a verdict and a log can
+ * say.
  *
- * Host 1 of 4. The input is a sequence of beats: how many bytes, how much time passes before, and these. */
+ * Host 1 of 4. The input is a sequence of beats: how many bytes, how much time passes before, and
+ * these. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

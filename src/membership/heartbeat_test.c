@@ -1,5 +1,5 @@
-/* Hosts in virtual time, on a network that delays, cuts and heals, from a seed: who is there is found out, nobody who is there is
- * taken for dead, and at most one side goes on.
+/* Hosts in virtual time, on a network that delays, cuts and heals, from a seed: who is there is
+ * found out, nobody who is there is taken for dead, and at most one side goes on.
  *
  * ctest: timeout=120 label=notsan
  */
@@ -17,7 +17,7 @@
 enum { HOSTS = 16, QUEUE = 4096, USUAL_SEED = 20260101 };
 static const uint64_t MS = 1000000, PERIOD = 100 * 1000000u;
 
-/* -------------------------------------------------------------------------------------- a small world */
+/* -------------------------------------------------------------------------------- a small world */
 
 struct heartbeat_message {
     uint64_t at_ns;
@@ -91,7 +91,8 @@ static bool reaches(const struct world *world, int from, int to)
            !world->hosts[to].is_dead;
 }
 
-/* A message that is sent into a cut is lost; over a connection it would come later, with the next heartbeat. */
+/* A message that is sent into a cut is lost; over a connection it would come later, with the next
+ * heartbeat. */
 static struct heartbeat_message *post(struct world *world, int from, int to)
 {
     if (!reaches(world, from, to)) return NULL;
@@ -193,7 +194,7 @@ static void expect_nothing_happened(const struct world *world)
         if (!world->hosts[h].is_dead) assert_false(world->hosts[h].has_failed);
 }
 
-/* ------------------------------------------------------------------------------------------ schedules */
+/* ------------------------------------------------------------------------------------ schedules */
 
 #define SCHEDULES(seed, count)                                                                  \
     for (uint64_t seed = chance_seed(USUAL_SEED), last_seed = seed + (count); seed < last_seed; \
@@ -490,7 +491,7 @@ static void nobody_judges_when_somebody_has_left(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- the rest */
+/* ------------------------------------------------------------------------------------- the rest */
 
 static struct heartbeat *make(int host, int host_count)
 {

@@ -1,5 +1,5 @@
-/* silence.h - whether a rank that was told something is silent. Pure: time, and what is known of the
- * rank, are arguments.
+/* silence.h - whether a rank that was told something is silent. Pure: time, and what is known of
+ * the rank, are arguments.
  *
  *     told ──5 s without a sign of life──► silent ──a sign──► not silent
  *

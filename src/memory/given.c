@@ -30,8 +30,8 @@ static struct given *given_of(struct range *range)
     return (struct given *)range;
 }
 
-/* In the child the promises are not kept, and what observers have is the parent's. Not held: an entry may be half in the set,
- * so they are left where they are. */
+/* In the child the promises are not kept, and what observers have is the parent's. Not held: an
+ * entry may be half in the set, so they are left where they are. */
 static void forget_all(bool is_held)
 {
     for (struct range *each; is_held && (each = all.root) != NULL;) {

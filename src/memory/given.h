@@ -36,15 +36,16 @@ bool given_find(const void *address, size_t bytes, struct given_range *range);
 
 /* The caller's memory, as long as it observes. */
 struct given_observer {
-    /* Gives up all that it keeps about that range. False: something is in use, or `deadline_ns` of the monotonic clock has passed; then the
-     * range may still be used. Called by any thread, one at a time. */
+    /* Gives up all that it keeps about that range. False: something is in use, or `deadline_ns` of
+     * the monotonic clock has passed; then the range may still be used. Called by any thread, one
+     * at a time. */
     bool (*let_go)(struct given_observer *observer, const struct given_range *range,
                    uint64_t deadline_ns);
     struct given_observer *next; /* for given.c */
 };
 
-/* Any thread but one inside let_go. The second one waits until a let_go under way has returned: so its caller has nothing that let_go may
- * wait for. */
+/* Any thread but one inside let_go. The second one waits until a let_go under way has returned: so
+ * its caller has nothing that let_go may wait for. */
 void given_observe(struct given_observer *observer);
 void given_observe_no_more(struct given_observer *observer);
 

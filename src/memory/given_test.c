@@ -75,7 +75,7 @@ static void memory_of_the_heap_is_refused(void **state)
     assert_int_equal(tutti_mem_free(ours), TUTTI_OK);
 }
 
-/* ---------------------------------------------------------------------------------------- observers */
+/* ------------------------------------------------------------------------------------ observers */
 
 struct witness {
     struct given_observer observer;
@@ -121,7 +121,7 @@ static void memory_goes_when_all_observers_have_let_go(void **state)
     assert_int_equal(b.calls, 2);
 }
 
-/* --------------------------------------------------------------------------------------------- others */
+/* --------------------------------------------------------------------------------------- others */
 
 static void a_child_has_none(void **state)
 {

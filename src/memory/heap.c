@@ -70,7 +70,7 @@ static struct {
 static struct inherited *inherited;
 static struct heap_window *windows;
 
-/* -------------------------------------------------------------------------------------------- forks */
+/* ---------------------------------------------------------------------------------------- forks */
 
 static void copy_extents(const struct extents *from, struct extents *to)
 {
@@ -115,7 +115,7 @@ __attribute__((constructor)) static void watch_forks(void)
     fork_watch(FORK_HEAP, &heaps);
 }
 
-/* ----------------------------------------------------------------------------------------- extents */
+/* -------------------------------------------------------------------------------------- extents */
 
 static size_t extent_bytes(int extent)
 {
@@ -162,7 +162,7 @@ static int extent_at(const struct extents *extents, const void *address, size_t 
     return -1;
 }
 
-/* ---------------------------------------------------------------------------------------- the heap */
+/* ------------------------------------------------------------------------------------- the heap */
 
 /* An allocation of more than four times the machine's memory is a mistake. */
 static size_t largest_allocation(void)
@@ -330,7 +330,8 @@ static bool is_mapped(int extent)
     return atomic_load_explicit(&heap.extents.bases[extent], memory_order_relaxed) != NULL;
 }
 
-/* Maps an extent for an allocation of so many bytes: all of it, or those alone where there is no address space for more. */
+/* Maps an extent for an allocation of so many bytes: all of it, or those alone where there is no
+ * address space for more. */
 static enum tutti_status map_extent(int extent, size_t bytes)
 {
     const uint64_t begin = extent_begin(extent);
@@ -448,7 +449,7 @@ enum tutti_status heap_free(void *memory)
     return TUTTI_OK;
 }
 
-/* --------------------------------------------------------------------------------------- other heaps */
+/* ---------------------------------------------------------------------------------- other heaps */
 
 /* A descriptor of the object, which is at least that large; or -1 with errno. */
 static int open_location(const struct heap_location *location, uint64_t bytes)

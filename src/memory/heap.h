@@ -1,23 +1,28 @@
 /* heap.h - the memory of this process that the other processes of the host can map.
  *
- * One shared-memory object per process, whose memory is reserved allocation by allocation. Peers are told where it is when a
- * communicator is created, whatever is allocated later. They map it as a *window* when they first read from it or write to it, which
- * they do only where this process says that it expects something (transport/local). Only this process keeps a descriptor of it: a
- * window finds the object through /proc, which works if its owner's pid means the same process here, and belongs to the same user.
+ * One shared-memory object per process, whose memory is reserved allocation by allocation. Peers
+ * are told where it is when a communicator is created, whatever is allocated later. They map it as
+ * a *window* when they first read from it or write to it, which they do only where this process
+ * says that it expects something (transport/local). Only this process keeps a descriptor of it: a
+ * window finds the object through /proc, which works if its owner's pid means the same process
+ * here, and belongs to the same user.
  *
- * Offsets are cut into *extents*, each twice as large as the one before it. An allocation lies in one of them. Its process maps an
- * extent when it first allocates in it, and a peer when it first reads there; both know from the offset alone which one it is. So
- * the address space is about twice the memory in use, and does not depend on how much memory the machine has.
+ * Offsets are cut into *extents*, each twice as large as the one before it. An allocation lies in
+ * one of them. Its process maps an extent when it first allocates in it, and a peer when it first
+ * reads there; both know from the offset alone which one it is. So the address space is about twice
+ * the memory in use, and does not depend on how much memory the machine has.
  *
  *     offset  0        16 MiB             48 MiB                                112 MiB
  *             ├extent 0─┼────extent 1──────┼──────────────extent 2───────────────┼──  ...  64 TiB
  *
  * A core dump of a process contains its own allocations, and nothing else of all this (os/shm.h).
  *
- * A child of fork() inherits the mapping, not the heap: what its parent allocated stays where it is, shared with
- * the parent, until the child frees it for itself; what the child allocates comes from a heap of its own.
+ * A child of fork() inherits the mapping, not the heap: what its parent allocated stays where it
+ * is, shared with the parent, until the child frees it for itself; what the child allocates comes
+ * from a heap of its own.
  *
- * Does not: pool small objects (an allocation is whole pages), move, or unmap an extent before its last use.
+ * Does not: pool small objects (an allocation is whole pages), move, or unmap an extent before its
+ * last use.
  */
 #ifndef TUTTI_MEMORY_HEAP_H
 #define TUTTI_MEMORY_HEAP_H
@@ -31,7 +36,8 @@
 /* Creates the heap on first use; every acquire needs a release. Any thread. */
 enum tutti_status heap_acquire(void);
 void heap_release(void);
-/* The release of an acquire in that generation of the process (os/process.h), now or before a fork. */
+/* The release of an acquire in that generation of the process (os/process.h), now or before a fork.
+ * */
 void heap_release_of(uint32_t generation);
 /* The location by which another process finds this heap. It is checked when the window is
  * mapped. */
@@ -72,15 +78,16 @@ void heap_window_release(struct heap_window *window);
 const struct heap_location *heap_window_location(const struct heap_window *window);
 /* Whether an allocation can lie there. */
 bool heap_window_holds(const struct heap_window *window, uint64_t offset, uint64_t bytes);
-/* Address of the range in this process, mapped on first use; NULL when no allocation can lie there or it cannot be
- * mapped: its process may be gone, or see heap_window_shortage. Any thread. */
+/* Address of the range in this process, mapped on first use; NULL when no allocation can lie there
+ * or it cannot be mapped: its process may be gone, or see heap_window_shortage. Any thread. */
 void *heap_window_at(struct heap_window *window, uint64_t offset, uint64_t bytes);
-/* Why the last attempt to map failed: NO_DESCRIPTORS or NO_MEMORY of this process; else OK. The next attempt comes 10 ms later at the
- * earliest. */
+/* Why the last attempt to map failed: NO_DESCRIPTORS or NO_MEMORY of this process; else OK. The
+ * next attempt comes 10 ms later at the earliest. */
 enum tutti_status heap_window_shortage(const struct heap_window *window);
 
-/* The address of the first entry of a table with the addresses of this process's extents; constant. A process that cannot map the
- * extents may read that table, and then the extents (process_vm_readv). */
+/* The address of the first entry of a table with the addresses of this process's extents; constant.
+ * A process that cannot map the extents may read that table, and then the extents
+ * (process_vm_readv). */
 uint64_t heap_bases(void);
 /* Finds the extent in which a range lies. *base: the position of the extent's entry behind the
  * first entry. *distance: how far in the extent the range begins. False: no allocation can lie

@@ -1,7 +1,8 @@
-/* kind.h - kinds of memory: the host's, which any instruction can reach, and others, a device's say, which only kernels and links touch.
+/* kind.h - kinds of memory: the host's, which any instruction can reach, and others, a device's
+ * say, which only kernels and links touch.
  *
- * The address of its struct identifies a kind; NULL is the host's. The maker of a kind keeps the struct for as long as memory of that kind
- * is in use.
+ * The address of its struct identifies a kind; NULL is the host's. The maker of a kind keeps the
+ * struct for as long as memory of that kind is in use.
  */
 #ifndef TUTTI_MEMORY_KIND_H
 #define TUTTI_MEMORY_KIND_H
@@ -32,12 +33,14 @@ struct memory_kind {
     void *(*allocate)(const struct memory_kind *kind, size_t bytes);
     /* Gives back memory that `allocate` returned, of so many bytes. Any thread. */
     void (*release)(const struct memory_kind *kind, void *address, size_t bytes);
-    /* Between memory of that kind and the host's, or within it; waits until it is done. False: the device says no, or has not done it in a minute,
-     * and may do it later; the text of the error says which. Any thread. */
+    /* Between memory of that kind and the host's, or within it; waits until it is done. False: the
+     * device says no, or has not done it in a minute, and may do it later; the text of the error
+     * says which. Any thread. */
     bool (*copy)(const struct memory_kind *kind, void *destination, const void *source,
                  size_t bytes);
-    /* Says how other processes get at memory of that kind. False: they do not, or not yet. A driver may take long for it: then that is done
-     * elsewhere, and a later call succeeds. NULL: memory of this kind is not shared; then `map` is NULL, too. Any thread; prompt. */
+    /* Says how other processes get at memory of that kind. False: they do not, or not yet. A driver
+     * may take long for it: then that is done elsewhere, and a later call succeeds. NULL: memory of
+     * this kind is not shared; then `map` is NULL, too. Any thread; prompt. */
     bool (*share)(const struct memory_kind *kind, const void *address, size_t bytes,
                   struct memory_share *share);
     /* Finds the address at which kernels and `copy` of that kind reach an allocation that another
@@ -46,13 +49,15 @@ struct memory_kind {
      * stays so. Any thread; prompt. */
     enum memory_mapping (*map)(const struct memory_kind *kind, const struct memory_share *share,
                                void **address, size_t *bytes);
-    /* As `copy`, from memory of that kind to the host's, for links: an operation waits for it, and other work that waits for the operation may
-     * already be queued on the device. NULL: `copy` does it. Any thread. */
+    /* As `copy`, from memory of that kind to the host's, for links: an operation waits for it, and
+     * other work that waits for the operation may already be queued on the device. NULL: `copy`
+     * does it. Any thread. */
     bool (*read)(const struct memory_kind *kind, void *destination, const void *source,
                  size_t bytes);
 };
 
-/* The kind of the memory at an address; NULL: the host's. Costs a load where no driver of a device is in use, else about a microsecond. */
+/* The kind of the memory at an address; NULL: the host's. Costs a load where no driver of a device
+ * is in use, else about a microsecond. */
 typedef const struct memory_kind *memory_kind_finder(const void *address);
 extern _Atomic(memory_kind_finder *) memory_kind_driver; /* of the driver that knows other kinds */
 static inline const struct memory_kind *memory_kind_of(const void *address)

@@ -89,7 +89,8 @@ void ranges_remove(struct ranges *set, struct range *range)
     range->left = range->right = NULL;
 }
 
-/* Below a node that begins early enough, everything on the left does, too: there only the reach counts. */
+/* Below a node that begins early enough, everything on the left does, too: there only the reach
+ * counts. */
 struct range *ranges_covering(const struct ranges *set, uintptr_t begin, uintptr_t end)
 {
     struct range *node = set->root;

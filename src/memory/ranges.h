@@ -1,7 +1,8 @@
-/* ranges.h - an ordered set of address ranges, which may overlap: an interval tree (a treap whose nodes know how far their subtree reaches).
+/* ranges.h - an ordered set of address ranges, which may overlap: an interval tree (a treap whose
+ * nodes know how far their subtree reaches).
  *
- * The nodes belong to the caller, who embeds them; nothing here allocates. All operations take O(log n) steps on average. The shape of the tree
- * depends on chance, what is found does not.
+ * The nodes belong to the caller, who embeds them; nothing here allocates. All operations take
+ * O(log n) steps on average. The shape of the tree depends on chance, what is found does not.
  *
  *                      [20, 40) reaches 90
  *            [10, 30) reaches 90        [50, 60)
@@ -31,8 +32,8 @@ void ranges_add(struct ranges *set, struct range *range);
 void ranges_remove(struct ranges *set, struct range *range);
 /* A range that contains all of [begin, end); NULL: none. */
 struct range *ranges_covering(const struct ranges *set, uintptr_t begin, uintptr_t end);
-/* The first one in order of begins that has some of [begin, end) and comes behind `after` (NULL: the first of all); NULL. `after` need not be
- * in the set any more. */
+/* The first one in order of begins that has some of [begin, end) and comes behind `after` (NULL:
+ * the first of all); NULL. `after` need not be in the set any more. */
 struct range *ranges_next(const struct ranges *set, uintptr_t begin, uintptr_t end,
                           const struct range *after);
 

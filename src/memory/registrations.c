@@ -51,7 +51,8 @@ struct registrations {
     struct list apart; /* in use, but not to be found: dead, or for one use */
     uint64_t next_key, last_key;
     bool has_keys;
-    /* So much did not fit when nothing idle was left. From there on nothing is evicted for an acquire that is as large as that. */
+    /* So much did not fit when nothing idle was left. From there on nothing is evicted for an
+     * acquire that is as large as that. */
     size_t refused_bytes;
     unsigned refused_turns; /* acquires that were refused without evicting since then */
     size_t page;
@@ -60,7 +61,7 @@ struct registrations {
     size_t in_use_bytes;
 };
 
-/* ------------------------------------------------------------------------------------------- lists */
+/* ---------------------------------------------------------------------------------------- lists */
 
 static void list_init(struct list *list)
 {
@@ -86,7 +87,7 @@ static struct entry *list_first(struct list *list)
     return list->head.after != &list->head ? list->head.after : NULL;
 }
 
-/* ----------------------------------------------------------------------------------------- entries */
+/* -------------------------------------------------------------------------------------- entries */
 
 static struct entry *entry_of_range(struct range *range)
 {
@@ -160,7 +161,7 @@ void registrations_sweep(struct registrations *cache)
     for (int i = 0; i < count; i++) forget(cache, gone[i].begin, gone[i].end);
 }
 
-/* ---------------------------------------------------------------------------------- tutti_mem_unregister */
+/* ------------------------------------------------------------------------- tutti_mem_unregister */
 
 /* Whether an operation uses a registration that exists because this memory, or given memory in the
  * same page, is given. */
@@ -192,9 +193,10 @@ static bool let_go(struct given_observer *observer, const struct given_range *ra
     return is_free;
 }
 
-/* ------------------------------------------------------------------------------------------ acquire */
+/* -------------------------------------------------------------------------------------- acquire */
 
-/* A random beginning: a peer that still has a key of an earlier process does not hit on one of this one. */
+/* A random beginning: a peer that still has a key of an earlier process does not hit on one of this
+ * one. */
 static void begin_keys(struct registrations *cache, int bits)
 {
     const uint64_t largest = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
@@ -226,7 +228,8 @@ static enum tutti_status register_pages(struct registrations *cache, struct entr
                                          &shown->key, &shown->handle);
 }
 
-/* Whether evicting may help: the last time it did not, with no more in use than now. Limits change, so now and then it is tried again. */
+/* Whether evicting may help: the last time it did not, with no more in use than now. Limits change,
+ * so now and then it is tried again. */
 static bool may_evict_for(struct registrations *cache, size_t bytes)
 {
     const bool has_hope =
@@ -258,8 +261,9 @@ static void set_pages(const struct registrations *cache, struct range *range, ui
     range->end = (end + cache->page - 1) / cache->page * cache->page;
 }
 
-/* Makes it larger by idle neighbours of the same source that it overlaps or touches, to twice its size at most: so neighbours become one step by
- * step, and every page is registered again only as often as its registration doubles. */
+/* Makes it larger by idle neighbours of the same source that it overlaps or touches, to twice its
+ * size at most: so neighbours become one step by step, and every page is registered again only as
+ * often as its registration doubles. */
 static void grow(struct registrations *cache, struct entry *entry)
 {
     const uintptr_t begin = entry->range.begin, end = entry->range.end;
@@ -420,7 +424,7 @@ void registrations_release(struct registrations *cache, const struct registratio
     }
 }
 
-/* ------------------------------------------------------------------------------------- the cache itself */
+/* ----------------------------------------------------------------------------- the cache itself */
 
 enum tutti_status registrations_create(const struct registrations_device *device,
                                        const struct registrations_options *options,

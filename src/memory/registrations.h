@@ -1,4 +1,5 @@
-/* registrations.h - which memory a device has registered: a cache over the device's own calls, one for each device.
+/* registrations.h - which memory a device has registered: a cache over the device's own calls, one
+ * for each device.
  *
  * A network card reads and writes only memory that was registered with it, and registering takes
  * longer than most messages. So memory stays registered after its use, as long as two things hold:
@@ -23,8 +24,9 @@
  *     first.
  *  5. When an acquire makes a registration larger than it has to, it is at most twice as large.
  *
- * One thread at a time drives a cache: it calls everything below, and with the same right the device's calls that need it. Only
- * tutti_mem_unregister comes from elsewhere; it asks `enter` for that right.
+ * One thread at a time drives a cache: it calls everything below, and with the same right the
+ * device's calls that need it. Only tutti_mem_unregister comes from elsewhere; it asks `enter` for
+ * that right.
  *
  * A child of fork() has the parent's cache only to free it, which does not touch the device.
  */
@@ -68,23 +70,25 @@ struct registration {
     void *handle; /* of register_memory */
 };
 
-/* The device's context stays valid until free. Any thread; does not block. On failure (NO_MEMORY) *cache is NULL. */
+/* The device's context stays valid until free. Any thread; does not block. On failure (NO_MEMORY)
+ * *cache is NULL. */
 enum tutti_status registrations_create(const struct registrations_device *device,
                                        const struct registrations_options *options,
                                        struct registrations **cache);
-/* Unregisters everything; nothing is in use any more. Waits until no tutti_mem_unregister is inside `enter`, so the caller must not
- * keep a thread from entering. NULL is allowed. */
+/* Unregisters everything; nothing is in use any more. Waits until no tutti_mem_unregister is inside
+ * `enter`, so the caller must not keep a thread from entering. NULL is allowed. */
 void registrations_free(struct registrations *cache);
 
-/* A registration that has all of that memory, at least 1 byte; every acquire needs a release. NULL: the device or its limits do not allow
- * it, so the caller copies instead; nothing has changed but that idle registrations may be gone. Sets no error message. Blocks only in
- * the device's calls, and 100 us at most for a thread that is just unmapping memory. */
+/* A registration that has all of that memory, at least 1 byte; every acquire needs a release. NULL:
+ * the device or its limits do not allow it, so the caller copies instead; nothing has changed but
+ * that idle registrations may be gone. Sets no error message. Blocks only in the device's calls,
+ * and 100 us at most for a thread that is just unmapping memory. */
 const struct registration *registrations_acquire(struct registrations *cache, const void *address,
                                                  size_t bytes);
 /* No operation of this acquire uses it any more, neither here nor at a peer that has its key. */
 void registrations_release(struct registrations *cache, const struct registration *registration);
-/* Unregisters what has gone: acquire does it, too. Worth calling now and then while nothing is acquired, since registered memory is not
- * given back to the system. */
+/* Unregisters what has gone: acquire does it, too. Worth calling now and then while nothing is
+ * acquired, since registered memory is not given back to the system. */
 void registrations_sweep(struct registrations *cache);
 
 struct registrations_counts {

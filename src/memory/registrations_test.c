@@ -1,7 +1,9 @@
-/* A cache of registrations, over a device that really holds the pages: it keeps them in a pipe (vmsplice), so that what lies at an address
- * and what the device sees there differ as soon as a registration is stale.
+/* A cache of registrations, over a device that really holds the pages: it keeps them in a pipe
+ * (vmsplice), so that what lies at an address and what the device sees there differ as soon as a
+ * registration is stale.
  *
- * Tests that unmap memory run three times: as we are, as another user without privileges, and where a filter forbids userfaultfd.
+ * Tests that unmap memory run three times: as we are, as another user without privileges, and where
+ * a filter forbids userfaultfd.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +38,7 @@
 
 enum { PAGE = 4096, HELD_PAGES = 16 /* the bytes that a pipe takes */, KEYS_MAX = 1 << 14 };
 
-/* --------------------------------------------------------------------------------------------- the device */
+/* ----------------------------------------------------------------------------------- the device */
 
 struct held_memory {
     char *begin;
@@ -181,7 +183,7 @@ static int end_test(void **state)
     return device.bytes == 0 && device.entries == 0 ? 0 : -1;
 }
 
-/* ------------------------------------------------------------------------------------------ helpers */
+/* -------------------------------------------------------------------------------------- helpers */
 
 static char *map(size_t pages)
 {
@@ -221,7 +223,7 @@ static char *allocate(size_t pages)
     return memory;
 }
 
-/* ---------------------------------------------------------------------------------------- what stays */
+/* ----------------------------------------------------------------------------------- what stays */
 
 static void what_was_registered_is_found_again(void **state)
 {
@@ -397,7 +399,7 @@ static void no_key_comes_twice(void **state)
     assert_int_equal(tutti_mem_free(memory), TUTTI_OK);
 }
 
-/* ------------------------------------------------------------------------- memory of ours, and given memory */
+/* ------------------------------------------------------------- memory of ours, and given memory */
 
 static void freed_memory_is_not_found(void **state)
 {
@@ -467,7 +469,7 @@ static void given_memory_has_no_privilege(void **state)
     munmap(memory, 20 * PAGE);
 }
 
-/* ------------------------------------------------------------------------------------- memory that goes */
+/* ----------------------------------------------------------------------------- memory that goes */
 
 /* How memory goes; afterwards other pages are at its address, which hold 0. */
 enum change { CHANGE_UNMAP, CHANGE_REPLACE, CHANGE_MOVE, CHANGE_DISCARD, CHANGE_COUNT };
@@ -613,7 +615,7 @@ static void several_caches_hear_of_the_same_memory(void **state)
     munmap(memory, 8 * PAGE);
 }
 
-/* ------------------------------------------------------------------------------------- random operations */
+/* ---------------------------------------------------------------------------- random operations */
 
 enum { SLOTS = 12, SLOT_PAGES = 4, HELD = 4 };
 
@@ -742,7 +744,7 @@ static void random_operations_never_show_the_device_old_memory(void **state)
     munmap(arena.memory, SLOTS * SLOT_PAGES * PAGE);
 }
 
-/* -------------------------------------------------------------------------------------- other processes */
+/* ------------------------------------------------------------------------------ other processes */
 
 static int run_child(int (*run)(void *context), void *context)
 {
@@ -841,7 +843,7 @@ static void nothing_is_left_behind(void **state)
     munmap(memory, 4 * PAGE); /* waits for nobody */
 }
 
-/* ------------------------------------------------------------------------------------------ everything */
+/* ----------------------------------------------------------------------------------- everything */
 
 #define UNIT_TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
 

@@ -36,8 +36,8 @@ static struct ranges watched_ranges;
 static struct reader *reader; /* NULL: nothing is watched yet */
 static bool is_impossible;    /* tried, and refused */
 
-/* In the child: no thread reads there, and nothing is watched. The parent's descriptor would keep the parent's threads waiting
- * once the parent has closed its own. */
+/* In the child: no thread reads there, and nothing is watched. The parent's descriptor would keep
+ * the parent's threads waiting once the parent has closed its own. */
 static void forget_all(bool is_held)
 {
     (void)is_held;

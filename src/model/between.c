@@ -81,7 +81,7 @@ void between_take(const struct between *between, struct calibration *calibration
             calibration->numbers[between_parameter(i)] = between->numbers[i];
 }
 
-/* ---------------------------------------------------------------------------------------- kept numbers */
+/* --------------------------------------------------------------------------------- kept numbers */
 
 static bool is_steady(const struct calibration_number *number)
 {

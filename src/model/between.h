@@ -2,10 +2,11 @@
  *
  *     pairs of hosts send ──► probe_links (topo/probe.h) ──► struct between ──┬──► tutti-topo --calibrate --probe: a file
  *                                                                           └──► each start (comm/measured.h): in place of
- *                                                                                numbers that are assumed
+ *                                                                                numbers that are
+ *                                                                                assumed
  *
- * Shipped numbers are those of Ethernet with 10 Gbit/s: on other networks they mislead the choice of
- * algorithms more than all else. Nobody has to calibrate to be rid of them.
+ * Shipped numbers are those of Ethernet with 10 Gbit/s: on other networks they mislead the choice
+ * of algorithms more than all else. Nobody has to calibrate to be rid of them.
  *
  * Pure functions, on any thread; nothing allocates or blocks.
  */

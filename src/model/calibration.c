@@ -83,7 +83,7 @@ const char *calibration_table_name(enum calibration_table table)
     return table == CALIBRATION_WITHIN ? "within" : "between";
 }
 
-/* ------------------------------------------------------------------------------------------- shipped values */
+/* ------------------------------------------------------------------------------- shipped values */
 
 static void init_paths(struct calibration_path paths[PATH_KIND_COUNT],
                        const struct path_table *table)
@@ -112,7 +112,7 @@ void calibration_init(struct calibration *calibration, const struct path_table *
     calibration->between = between->name;
 }
 
-/* ---------------------------------------------------------------------------------------------------- the key */
+/* -------------------------------------------------------------------------------------- the key */
 
 /* The text written so far; words that do not fit are left out. */
 struct words {
@@ -175,11 +175,13 @@ bool calibration_is_for(const struct calibration *calibration, const struct cali
     return words.used == 0;
 }
 
-/* ------------------------------------------------------------------------------------- what was not measured */
+/* ------------------------------------------------------------------------ what was not measured */
 
-/* By how much a path within the host that was not measured costs more than it says, in thousandths. Its row is of a machine on which copies
- * cost what is shipped. On another AMD EPYC copies cost 1.25 to 1.35 times as much, and a slot 1.1 to 1.3 times; an allreduce of 64 to 512 KiB
- * by two ranks took twice what rows of the first machine said. A machine that copies faster need not hand lines on faster. */
+/* By how much a path within the host that was not measured costs more than it says, in thousandths.
+ * Its row is of a machine on which copies cost what is shipped. On another AMD EPYC copies cost
+ * 1.25 to 1.35 times as much, and a slot 1.1 to 1.3 times; an allreduce of 64 to 512 KiB by two
+ * ranks took twice what rows of the first machine said. A machine that copies faster need not hand
+ * lines on faster. */
 static uint64_t slowness_permille(const struct calibration *calibration)
 {
     const struct calibration_number *const copy =
@@ -189,7 +191,7 @@ static uint64_t slowness_permille(const struct calibration *calibration)
     return copy->value * 1000 / shipped;
 }
 
-/* ---------------------------------------------------------------------------------------------- ranks agree */
+/* ---------------------------------------------------------------------------------- ranks agree */
 
 uint64_t calibration_fingerprint(const struct calibration *calibration)
 {
@@ -207,7 +209,7 @@ uint64_t calibration_fingerprint(const struct calibration *calibration)
     return hash;
 }
 
-/* --------------------------------------------------------------------------------------------------- its use */
+/* -------------------------------------------------------------------------------------- its use */
 
 static uint64_t value_of(const struct calibration *calibration, enum calibration_parameter parameter)
 {
@@ -259,9 +261,10 @@ static uint64_t far_fs(uint64_t near_byte_fs, uint64_t far_byte_fs, unsigned tou
 
 enum { COPY_TOUCHES = 2, SUM_TOUCHES = 3 };
 
-/* Memory carries at least what one core alone moves, however little all of them together did as that was measured. If it carried less in
- * the model, one rank that copies would take as long as two that do so at the same time, and ranks that wait for each other would seem to
- * cost nothing. */
+/* Memory carries at least what one core alone moves, however little all of them together did as
+ * that was measured. If it carried less in the model, one rank that copies would take as long as
+ * two that do so at the same time, and ranks that wait for each other would seem to cost
+ * nothing. */
 static uint64_t memory_fs(const struct calibration *calibration)
 {
     const uint64_t together = value_of(calibration, CALIBRATION_memory_byte_fs),

@@ -204,12 +204,12 @@ enum { CALIBRATION_WHY_SIZE = 1024 };
 bool calibration_is_for(const struct calibration *calibration, const struct calibration_key *here,
                         char why[static CALIBRATION_WHY_SIZE]);
 
-/* ---------------------------------------------------------------------------------------------- ranks agree */
+/* ---------------------------------------------------------------------------------- ranks agree */
 
 /* The fingerprint of everything that influences a model. */
 uint64_t calibration_fingerprint(const struct calibration *calibration);
 
-/* --------------------------------------------------------------------------------------------------- its use */
+/* -------------------------------------------------------------------------------------- its use */
 
 /* Tables of paths with the costs of a calibration: the caller's memory, which stays where it is as
  * long as they are used. */
@@ -228,8 +228,8 @@ struct calibration_use {
 /* Sets the numbers of a calibration: costs, latencies, ports, and both tables (if the table between
  * hosts has another name than the calibration's, it keeps the costs with which it ships). Memory
  * carries at least what one core alone copies. If copies were measured and are slower than shipped,
- * paths within the host that were not measured cost as much more. Also sets core_count, if
- * the calibration is of a machine. All else stays. Ranks, hosts and racks must be set already, since
+ * paths within the host that were not measured cost as much more. Also sets core_count, if the
+ * calibration is of a machine. All else stays. Ranks, hosts and racks must be set already, since
  * ranks of a host that do not all fit around one cache count as far apart. */
 void calibration_apply(const struct calibration *calibration, const struct calibration_use *use,
                        struct model_machine *machine);

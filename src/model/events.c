@@ -22,7 +22,7 @@ struct events_item {
     uint32_t next; /* in the queue, counted from 1; of a free one: the next free one */
 };
 
-/* ----------------------------------------------------------------------------------------------- the heap */
+/* ------------------------------------------------------------------------------------- the heap */
 
 /* One number is compared without a branch, since no processor can predict which moment is
  * earlier. */
@@ -93,7 +93,7 @@ static void heap_take(struct events *events)
     heap[at] = last;
 }
 
-/* ------------------------------------------------------------------------------------------------- memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 /* Makes room for one more; false: there is no memory, and the old array stays. */
 static bool grow(struct events *events, void **array, size_t size, uint32_t count, uint32_t *room)
@@ -129,7 +129,7 @@ static bool make_room(struct events *events)
     return has_room;
 }
 
-/* ------------------------------------------------------------------------------------------------ moments */
+/* -------------------------------------------------------------------------------------- moments */
 
 static uint32_t new_moment(struct events *events, uint64_t at_ps)
 {

@@ -4,10 +4,10 @@
  *     ranks    copies, sums        port      latency               port
  *
  * The parameters are those of LogGP, for each class of links instead of one: L is `latency_ps`, o
- * is the cost of a path for its two ranks (struct path_cost, path/path.h), and g and G are the times
- * for which a message and a byte occupy a port (struct model_port). Sources: Culler et al., "LogP:
- * Towards a Realistic Model of Parallel Computation", PPoPP 1993; Alexandrov et al., "LogGP", SPAA
- * 1995; the gap of a core between two ranks and the shared ports are ours.
+ * is the cost of a path for its two ranks (struct path_cost, path/path.h), and g and G are the
+ * times for which a message and a byte occupy a port (struct model_port). Sources: Culler et al.,
+ * "LogP: Towards a Realistic Model of Parallel Computation", PPoPP 1993; Alexandrov et al.,
+ * "LogGP", SPAA 1995; the gap of a core between two ranks and the shared ports are ours.
  *
  * Times are whole picoseconds, and costs of a byte are whole femtoseconds (80,000 are 12.5 GB/s).
  * So a model gives every rank the same number, whatever compiler built it.

@@ -75,7 +75,7 @@ uint64_t servers_compute(struct servers *servers, int core_number, int rank, uin
     return memory_ps;
 }
 
-/* ------------------------------------------------------------------------------------------------- ports */
+/* ---------------------------------------------------------------------------------------- ports */
 
 /* A token bucket (the generic cell rate algorithm, ITU-T I.371): a port that has rested takes up to
  * its burst at once. Returns when the first byte passes. */

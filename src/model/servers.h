@@ -55,8 +55,8 @@ struct servers {
     uint32_t flight_count, flight_room, free_flight;
 };
 
-/* have_rested: ports begin with all of their bursts; otherwise with nothing of them. False: out of memory; the caller releases *servers in
- * any case. */
+/* have_rested: ports begin with all of their bursts; otherwise with nothing of them. False: out of
+ * memory; the caller releases *servers in any case. */
 bool servers_init(struct servers *servers, const struct model_machine *machine, bool have_rested);
 void servers_release(struct servers *servers);
 /* The number of resources of a kind; cores are counted over all hosts. */

@@ -37,7 +37,7 @@ static void go_on_computing(struct simulated_run *run, int rank)
     if (run->ranks[rank].shares_core) turns_next(&run->turns, &run->events, run->now_ps, rank);
 }
 
-/* ------------------------------------------------------------------------------------------------- ranks */
+/* ---------------------------------------------------------------------------------------- ranks */
 
 static void wake_lane(struct simulated_run *run, uint32_t lane_index)
 {
@@ -54,7 +54,7 @@ static void release_rank(struct simulated_run *run, int rank, uint32_t count)
     run->result->time_ps = run->now_ps;
 }
 
-/* ----------------------------------------------------------------------------------------------- messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 /* A piece leaves its sender: the last one that was given to its link. */
 static void depart(struct simulated_run *run, uint32_t port_index, uint64_t bytes)
@@ -230,7 +230,7 @@ static void open_message(struct simulated_run *run, uint32_t port_index,
     state->waits_for += port->under_way;
 }
 
-/* -------------------------------------------------------------------------------------------------- steps */
+/* ---------------------------------------------------------------------------------------- steps */
 
 static uint32_t global_step(const struct simulated_run *run, const struct lane *lane)
 {
@@ -533,7 +533,7 @@ static void happen(struct simulated_run *run, unsigned kind, uint32_t index)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------- all */
+/* ------------------------------------------------------------------------------------------ all */
 
 /* Whether the size of a step is known. As in binding, that of a step between links alone that
  * stores nothing is not. */
@@ -622,7 +622,8 @@ static enum tutti_status simulate_once(struct simulated_run *run, size_t element
     return TUTTI_OK;
 }
 
-/* A call among others: ports begin it rested, unless others before it have left them no time for that. */
+/* A call among others: ports begin it rested, unless others before it have left them no time for
+ * that. */
 static enum tutti_status simulate_call(const struct simulated_run *job, bool in_step,
                                        size_t element_bytes, struct model_result *result,
                                        bool *step_matters)

@@ -51,11 +51,11 @@ uint64_t model_piece_bytes(const struct model_machine *machine, uint64_t largest
 /* Simulates a plan for the machine's ranks, which must be proven and wired, with `count` elements
  * of that size in a block. Where ranks share cores, it is simulated twice, with cores that hand on
  * in step and with cores that begin at other places of the round. The slower one counts, because no
- * rank can rely on luck. Ports begin with all of their bursts; if one needs more than the call's time
- * for its bytes, it is simulated again with ports that have nothing of them left, because calls
- * follow each other. NO_MEMORY; UNSUPPORTED: it is too large, or has a step between links alone
- * that stores nothing; INVALID_ALGORITHM: it comes to a halt, which no proven plan does. Any thread;
- * pure. */
+ * rank can rely on luck. Ports begin with all of their bursts; if one needs more than the call's
+ * time for its bytes, it is simulated again with ports that have nothing of them left, because
+ * calls follow each other. NO_MEMORY; UNSUPPORTED: it is too large, or has a step between links
+ * alone that stores nothing; INVALID_ALGORITHM: it comes to a halt, which no proven plan does. Any
+ * thread; pure. */
 enum tutti_status model_simulate(const struct plan *plan, const struct wiring *wiring,
                                  const struct model_machine *machine, size_t count,
                                  size_t element_bytes, struct model_result *result);

@@ -97,7 +97,7 @@ static uint64_t lg(uint64_t count)
     return rounds;
 }
 
-/* ------------------------------------------------------------------------------------------ closed forms */
+/* --------------------------------------------------------------------------------- closed forms */
 
 /* Hoefler, Schneider, Lumsdaine: LogGOPSim, HPDC 2010: 4 (2o + L). */
 static void dissemination_costs_what_loggopsim_says(void **state)
@@ -278,7 +278,7 @@ static void a_chain_has_a_best_piece(void **state)
     for (size_t i = 3; i < 6; i++) assert_true(times_ps[i] < times_ps[i + 1]);
 }
 
-/* ------------------------------------------------------------------------------------- what else is modelled */
+/* ------------------------------------------------------------------------ what else is modelled */
 
 /* Hosts 0 and 1 in one rack, 2 and 3 in another. */
 static struct model_machine two_racks(void)
@@ -324,8 +324,9 @@ static void a_port_that_has_rested_takes_a_burst(void **state)
                 alpha_ps / 4 + bytes_ps(BETA_FS, 64000));
 }
 
-/* Swing sends its large messages to near ranks, and the smaller ones through the uplink: with its burst, before the cards have done their
- * work. In call after call the uplink has no burst left, and holds the cards up. A ring never sends more than one message at a time there. */
+/* Swing sends its large messages to near ranks, and the smaller ones through the uplink: with its
+ * burst, before the cards have done their work. In call after call the uplink has no burst left,
+ * and holds the cards up. A ring never sends more than one message at a time there. */
 static void bursts_do_not_last(void **state)
 {
     enum { RANKS = 8 };
@@ -390,8 +391,9 @@ static void ranks_take_turns_on_a_core(void **state)
     expect_time(&job, &machine, 4 * 4 * 2 * bytes_ps(2000, job.bytes));
 }
 
-/* Each message of swing goes to a rank on the other core. If both cores were in step, or one of them began with its second rank at the same
- * time, ranks would find it in their turns, and be done after as many of them as with direct. */
+/* Each message of swing goes to a rank on the other core. If both cores were in step, or one of
+ * them began with its second rank at the same time, ranks would find it in their turns, and be done
+ * after as many of them as with direct. */
 static void rounds_take_turns_where_cores_are_out_of_step(void **state)
 {
     enum { TURN_PS = 2000000 };
@@ -439,7 +441,7 @@ static void hosts_take_turns_on_shared_cores(void **state)
     expect_time(&job, &machine, (uint64_t)RANKS * 2 * bytes_ps(2000, job.bytes));
 }
 
-/* ------------------------------------------------------------------------------------ paths within a host */
+/* -------------------------------------------------------------------------- paths within a host */
 
 enum { PATHS_MAX = 16 };
 
@@ -491,7 +493,8 @@ static void a_result_that_others_read_is_taken_back(void **state)
                    time_ps = run(&twoshot, &machine).time_ps;
     assert_in_range(time_ps, retaken_ps, retaken_ps + LATENCIES_MAX * LATENCY_PS);
     assert_true(run(&oneshot, &machine).time_ps <= LATENCIES_MAX * LATENCY_PS);
-    /* More than a link to a group takes goes to the only other rank: straight to where it wants it. */
+    /* More than a link to a group takes goes to the only other rank: straight to where it wants it.
+     * */
     const struct job large = {COLLECTIVE_ALLREDUCE, "twoshot", 0, 512 << 10};
     assert_true(run(&large, &machine).time_ps <= LATENCIES_MAX * LATENCY_PS);
     machine.core_count = 1;

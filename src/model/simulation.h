@@ -111,7 +111,7 @@ struct simulated_run {
 void simulation_begin(struct simulated_run *run, size_t element_bytes);
 void simulation_end(struct simulated_run *run);
 
-/* ------------------------------------------------------------------------------------------ chunks, pieces */
+/* ------------------------------------------------------------------------------- chunks, pieces */
 
 static inline uint64_t range_bytes(const struct simulated_run *run, const struct rank_plan *plan,
                                    struct plan_location place, uint32_t chunk_count)
@@ -163,7 +163,7 @@ static inline uint64_t whole_bytes(const struct simulated_run *run, uint64_t byt
     return product >> 64 == 0 ? (uint64_t)product / run->count : (uint64_t)(product / run->count);
 }
 
-/* ---------------------------------------------------------------------------------------------- messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 static inline bool crosses(const struct simulated_run *run, const struct port *port)
 {

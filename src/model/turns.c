@@ -80,7 +80,7 @@ bool turns_depend_on_step(const struct turns *turns)
     return false;
 }
 
-/* --------------------------------------------------------------------------------------------------- jobs */
+/* ----------------------------------------------------------------------------------------- jobs */
 
 static uint32_t take_job(struct turns *turns)
 {
@@ -126,9 +126,10 @@ static void start(struct turns *turns, struct events *events, uint64_t now_ps,
     turns->free_job = index;
 }
 
-/* -------------------------------------------------------------------------------------------------- turns */
+/* ---------------------------------------------------------------------------------------- turns */
 
-/* The time at which the turn next comes to a seat of a core that has been idle, or that has not begun. */
+/* The time at which the turn next comes to a seat of a core that has been idle, or that has not
+ * begun. */
 static uint64_t next_turn(const struct turns *turns, const struct turns_core *core, int seat,
                           uint64_t now_ps)
 {

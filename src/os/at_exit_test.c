@@ -1,4 +1,5 @@
-/* Whatever of OpenSSL is used first: exit() tells our threads before it lets OpenSSL clean up, and fork() waits for them. */
+/* Whatever of OpenSSL is used first: exit() tells our threads before it lets OpenSSL clean up, and
+ * fork() waits for them. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>

@@ -57,7 +57,7 @@ size_t byte_stream_bytes(const struct byte_stream *socket)
     return socket->tls != NULL ? tls_bytes() : 0;
 }
 
-/* ------------------------------------------------------------------------------------------ by status */
+/* ------------------------------------------------------------------------------------ by status */
 
 /* Makes a status of the result of readv or writev. */
 static enum tutti_status count_bytes(ssize_t moved, const char *what, size_t *done)

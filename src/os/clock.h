@@ -1,4 +1,5 @@
-/* clock.h - monotonic time, a cheaper clock for what is only recorded, and the pause of a spin loop. */
+/* clock.h - monotonic time, a cheaper clock for what is only recorded, and the pause of a spin
+ * loop. */
 #ifndef TUTTI_OS_CLOCK_H
 #define TUTTI_OS_CLOCK_H
 

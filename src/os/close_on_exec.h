@@ -1,5 +1,6 @@
-/* close_on_exec.h - makes descriptors that another library has opened close when the process executes another program. Otherwise that
- * program holds its ports and connections, and peers do not notice that this process has ended.
+/* close_on_exec.h - makes descriptors that another library has opened close when the process
+ * executes another program. Otherwise that program holds its ports and connections, and peers do
+ * not notice that this process has ended.
  *
  *     queue ──► epoll ──► epoll ──► listener, connections
  *                 └─────► wake-up ◄┄┄┄ its other end, which nothing waits for
@@ -10,7 +11,8 @@
  * called, and is a further epoll instance or an end of a connection within this process
  * (socketpair), it is taken, too: hardly anybody hands on these.
  *
- * Nothing happens where /proc is lacking, or where there is no descriptor to look into it. Any thread. */
+ * Nothing happens where /proc is lacking, or where there is no descriptor to look into it. Any
+ * thread. */
 #ifndef TUTTI_OS_CLOSE_ON_EXEC_H
 #define TUTTI_OS_CLOSE_ON_EXEC_H
 
@@ -25,7 +27,8 @@ struct close_on_exec {
 void close_on_exec_begin(struct close_on_exec *since);
 /* Afterwards. epoll: the library's; -1: it has none. */
 void close_on_exec_end(struct close_on_exec *since, int epoll);
-/* The descriptors that epoll watches at this moment; meanwhile the library may not close any. epoll: as above. */
+/* The descriptors that epoll watches at this moment; meanwhile the library may not close any.
+ * epoll: as above. */
 void close_on_exec_watched(int epoll);
 
 #endif

@@ -1,4 +1,5 @@
-/* Descriptors that a library has opened close when another program is executed, and those of others stay open.
+/* Descriptors that a library has opened close when another program is executed, and those of others
+ * stay open.
  *
  * ctest: label=notsan */
 #include <setjmp.h>

@@ -1,6 +1,8 @@
-/* cpu.h - where the operating system lets a thread run and for how long, what those CPUs share, and what they have.
+/* cpu.h - where the operating system lets a thread run and for how long, what those CPUs share, and
+ * what they have.
  *
- * A part of the machine goes by the number of its lowest CPU, so that every thread that asks gets the same name.
+ * A part of the machine goes by the number of its lowest CPU, so that every thread that asks gets
+ * the same name.
  */
 #ifndef TUTTI_OS_CPU_H
 #define TUTTI_OS_CPU_H
@@ -25,7 +27,8 @@ void cpu_binding_of_thread(struct cpu_binding *place);
  * /sys/devices/system/cpu does. A part that the folder does not describe is taken to be as large as
  * the next larger part. */
 void cpu_binding_within(const cpu_set_t *allowed, const char *folder, struct cpu_binding *place);
-/* A list as Linux writes it, "0-3,8-11", perhaps with a newline behind it; numbers that no mask holds are left out. */
+/* A list as Linux writes it, "0-3,8-11", perhaps with a newline behind it; numbers that no mask
+ * holds are left out. */
 bool cpu_list_read(const char *text, cpu_set_t *cpus);
 /* The number of CPUs, rounded up, to which a control group (mostly a container's) limits the time
  * of this process. 0: there is no limit. Any thread; reads a few small files. */

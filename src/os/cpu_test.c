@@ -153,7 +153,7 @@ static void lists_that_make_no_sense_tell_nothing(void **state)
     remove_machine(&machine);
 }
 
-/* --------------------------------------------------------------------------------------------- limits */
+/* --------------------------------------------------------------------------------------- limits */
 
 static int limit_in(const char *folder, const char *groups)
 {

@@ -1,4 +1,5 @@
-/* doorbell.h - a bell that wakes a thread that sleeps in poll(), rung by any process that knows its number.
+/* doorbell.h - a bell that wakes a thread that sleeps in poll(), rung by any process that knows its
+ * number.
  *
  * An abstract Unix datagram socket named after a random number. Any process of the network
  * namespace can ring it if it learns the number (which the kernel shows to all of them). So a

@@ -94,7 +94,7 @@ enum tutti_status file_replace(const char *path, const char *text, size_t size)
     return error_system("writing %s", path);
 }
 
-/* ------------------------------------------------------------------------------------ with a deadline */
+/* ------------------------------------------------------------------------------ with a deadline */
 
 /* Belongs to the thread that waits for the writer or, once nobody waits any more, to the writer. */
 enum { IS_WRITING, IS_OVER, IS_LEFT };
@@ -106,8 +106,8 @@ struct writing {
     size_t size;
 };
 
-/* Writers that were left to themselves: the process in the upper half, for a child of fork has none of its parent's; their number
- * in the lower one. */
+/* Writers that were left to themselves: the process in the upper half, for a child of fork has none
+ * of its parent's; their number in the lower one. */
 static _Atomic uint64_t left;
 
 static uint64_t own_left(uint64_t seen)

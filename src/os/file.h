@@ -10,12 +10,14 @@
 
 enum { FILE_MARK_SIZE = 96 };
 
-/* A part of a file's name that no other process chooses, on this host or any other: "HOST-PID-0123456789abcdef". Processes in containers
- * have few pids, and may have one folder. Another one each time; prompt. */
+/* A part of a file's name that no other process chooses, on this host or any other:
+ * "HOST-PID-0123456789abcdef". Processes in containers have few pids, and may have one folder.
+ * Another one each time; prompt. */
 void file_make_mark(char mark[static FILE_MARK_SIZE]);
 
-/* All that can be read from here on, and a zero byte behind it, which *size does not count; the caller frees it. NULL and
- * errno: EFBIG when it is more than size_max. Blocks as long as the file does. */
+/* All that can be read from here on, and a zero byte behind it, which *size does not count; the
+ * caller frees it. NULL and errno: EFBIG when it is more than size_max. Blocks as long as the file
+ * does. */
 char *file_read_all(FILE *file, size_t size_max, size_t *size);
 /* Makes the file `path` have this content. A reader meanwhile finds the old content or all of the
  * new content, and the old content stays on failure. The content is first written beside the file,

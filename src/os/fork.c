@@ -43,7 +43,8 @@ static void pause_before(unsigned turn)
         nanosleep(&(struct timespec){0, NAP_NS}, NULL);
 }
 
-/* Tries, rather than waits with a deadline: a lock with a deadline goes by a clock that people set. */
+/* Tries, rather than waits with a deadline: a lock with a deadline goes by a clock that people set.
+ * */
 static bool hold(const struct fork_participant *participant)
 {
     if (participant->is_inside != NULL && participant->is_inside()) return false;
@@ -95,7 +96,8 @@ static void begin_anew(void)
     held = 0;
 }
 
-/* It fails only for want of a few bytes; then a child is not told from its parent, and may find locks that nobody opens. */
+/* It fails only for want of a few bytes; then a child is not told from its parent, and may find
+ * locks that nobody opens. */
 __attribute__((constructor)) static void watch(void)
 {
     pthread_atfork(prepare, go_on, begin_anew);

@@ -12,11 +12,12 @@
  *
  * Invariants
  *  1. A thread that has a lock of the order waits only for locks behind it.
- *  2. fork() waits for each lock at most FORK_WAIT_NS. Then it goes on without: the child is told so, and its lock is a new one.
+ *  2. fork() waits for each lock at most FORK_WAIT_NS. Then it goes on without: the child is told
+ *     so, and its lock is a new one.
  *  3. Nothing here allocates, and no thread can be cancelled while fork() waits.
  *
- * The handlers are there from when the library was loaded: libraries that use it are loaded later, so their own handlers come before
- * these in prepare, as their locks come before the locks here.
+ * The handlers are there from when the library was loaded: libraries that use it are loaded later,
+ * so their own handlers come before these in prepare, as their locks come before the locks here.
  */
 #ifndef TUTTI_OS_FORK_H
 #define TUTTI_OS_FORK_H
@@ -28,7 +29,8 @@
 
 #define FORK_WAIT_NS UINT64_C(2000000000)
 
-/* Outermost first. The monitor and the progress thread call communicators, which use all that stands behind them. */
+/* Outermost first. The monitor and the progress thread call communicators, which use all that
+ * stands behind them. */
 enum fork_rank {
     FORK_MONITOR_LIFE,
     FORK_MONITOR,
@@ -62,9 +64,11 @@ struct fork_participant {
     /* Whether the calling thread has the lock itself, or the thread that has the lock waits for it:
      * then fork() goes on without. NULL: never. */
     bool (*is_inside)(void);
-    /* Asked with the lock held; false: fork() lets go of it, and tries again in a moment. NULL: always. */
+    /* Asked with the lock held; false: fork() lets go of it, and tries again in a moment. NULL:
+     * always. */
     bool (*is_quiet)(void);
-    /* In the child, where nobody else runs. Not held: another thread was in the middle of something. NULL: nothing to do. */
+    /* In the child, where nobody else runs. Not held: another thread was in the middle of
+     * something. NULL: nothing to do. */
     void (*child)(bool is_held);
 };
 
@@ -80,9 +84,11 @@ struct fork_participant {
     }                                                                                              \
     static_assert((rank) < FORK_RANK_COUNT, "it is in the order")
 
-/* From the next fork() on it takes part; `participant` stays where it is. Another one of that rank takes its place. Any thread. */
+/* From the next fork() on it takes part; `participant` stays where it is. Another one of that rank
+ * takes its place. Any thread. */
 void fork_watch(enum fork_rank rank, const struct fork_participant *participant);
-/* Whether a fork() waits for that lock now: a thread that takes it again and again naps instead until it does not. Any thread; cheap. */
+/* Whether a fork() waits for that lock now: a thread that takes it again and again naps instead
+ * until it does not. Any thread; cheap. */
 bool fork_awaits(enum fork_rank rank);
 
 #endif

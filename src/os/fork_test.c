@@ -1,4 +1,5 @@
-/* fork() holds what takes part in a declared order, waits for none of it for ever, and leaves no lock closed in the child.
+/* fork() holds what takes part in a declared order, waits for none of it for ever, and leaves no
+ * lock closed in the child.
  *
  * ctest: waits
  */
@@ -74,7 +75,7 @@ static bool are_free(void)
     return is_free(&outer) && is_free(&middle) && is_free(&inner);
 }
 
-/* --------------------------------------------------------------------------------------------- order */
+/* ---------------------------------------------------------------------------------------- order */
 
 static bool outer_is_quiet(void)
 {
@@ -162,7 +163,7 @@ static void children_are_put_in_order_without_locks_too(void **state)
     assert_string_equal(calls, "MI");
 }
 
-/* -------------------------------------------------------------------------------------------- bounds */
+/* --------------------------------------------------------------------------------------- bounds */
 
 static int times_to_ask;
 
@@ -254,7 +255,7 @@ static void a_lock_that_nobody_lets_go_of_is_new_in_the_child(void **state)
     assert_true(are_free());
 }
 
-/* -------------------------------------------------------------------------------------- pthread_once */
+/* --------------------------------------------------------------------------------- pthread_once */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int once_runs;
@@ -296,7 +297,7 @@ static void what_runs_once_runs_again_in_a_child_of_a_fork_meanwhile(void **stat
     assert_int_equal(atomic_load(&once_runs), 1);
 }
 
-/* ----------------------------------------------------------------------------------------- many forks */
+/* ----------------------------------------------------------------------------------- many forks */
 
 enum { FORKERS = 4, FORKS = 15 };
 

@@ -1,5 +1,5 @@
-/* hardware.h - what a host is made of, in the words of its operating system: by which a file of measurements finds out whether it was made
- * for another machine.
+/* hardware.h - what a host is made of, in the words of its operating system: by which a file of
+ * measurements finds out whether it was made for another machine.
  *
  * A field that nothing tells is empty or 0. All texts are printable (base/printable.h).
  */

@@ -51,7 +51,7 @@ __attribute__((constructor)) static void watch_forks(void)
     fork_watch(FORK_LAST_WORD, &words);
 }
 
-/* --------------------------------------------------------------------------------------------- thread */
+/* --------------------------------------------------------------------------------------- thread */
 
 static void *keep(void *unused)
 {
@@ -107,7 +107,7 @@ static void stop(void)
     give_back_head();
 }
 
-/* ---------------------------------------------------------------------------------------------- words */
+/* ---------------------------------------------------------------------------------------- words */
 
 static struct robust_list *node_of(struct last_word_giver *giver)
 {

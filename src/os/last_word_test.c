@@ -35,7 +35,8 @@ static bool is_spoken_soon(int i)
     return last_word_is_spoken(&words[i]);
 }
 
-/* A child that gives the words first to last, takes one of them back (-1: none), says that it has, and waits. */
+/* A child that gives the words first to last, takes one of them back (-1: none), says that it has,
+ * and waits. */
 static pid_t start_giver(int first, int last, int taken_back, void (*end)(void))
 {
     int ready[2];

@@ -83,7 +83,8 @@ bool local_name_in_line(const char *line, const char *name, char found[LOCAL_NAM
     return true;
 }
 
-/* Goes through all of them: somebody who wants to hide one behind many others needs a descriptor for each. */
+/* Goes through all of them: somebody who wants to hide one behind many others needs a descriptor
+ * for each. */
 static enum tutti_status search(const char *name, int *fd, struct local_name_look *look)
 {
     FILE *list = fopen("/proc/net/unix", "re");

@@ -1,5 +1,5 @@
-/* Everybody can choose the names in the kernel's list of sockets. Whatever a line of it says, a name that is found in it consists of the
- * name that was looked for and 16 digits, and fits.
+/* Everybody can choose the names in the kernel's list of sockets. Whatever a line of it says, a
+ * name that is found in it consists of the name that was looked for and 16 digits, and fits.
  *
  * The input is the line. */
 #include <stdint.h>

@@ -137,8 +137,8 @@ enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *de
                                  .msg_control = &control,
                                  .msg_controllen = sizeof control};
         const ssize_t received = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-        /* Its last word can lie behind both: a reset when it left something unread, an end when it sent and closed between
-         * the kernel's look at the queue and at the connection. */
+        /* Its last word can lie behind both: a reset when it left something unread, an end when it
+         * sent and closed between the kernel's look at the queue and at the connection. */
         const bool may_be_closed =
             received == 0 ? message.msg_controllen == 0 : received < 0 && errno == ECONNRESET;
         if (may_be_closed && !is_closed) {

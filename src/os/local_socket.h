@@ -23,13 +23,13 @@ enum tutti_status local_socket_connect(const char *name, uint64_t deadline_ns, i
 /* One message of `bytes` and `descriptor_count` descriptors. */
 enum tutti_status local_socket_send(int fd, const void *data, size_t bytes, const int *descriptors,
                                     int descriptor_count, uint64_t deadline_ns);
-/* One message of exactly `bytes`; fills descriptors (up to descriptor_max, close-on-exec) and their number.
- * IN_PROGRESS: nothing there with deadline_ns 0. PROC_FAILED: the other side closed. */
+/* One message of exactly `bytes`; fills descriptors (up to descriptor_max, close-on-exec) and their
+ * number. IN_PROGRESS: nothing there with deadline_ns 0. PROC_FAILED: the other side closed. */
 enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *descriptors,
                                        int descriptor_max, int *descriptor_count,
                                        uint64_t deadline_ns);
-/* The process at the other end; pid 0 if it is not visible from here. SYSTEM: the kernel does not say, because a sandbox denies the question, or
- * because it is no such socket. */
+/* The process at the other end; pid 0 if it is not visible from here. SYSTEM: the kernel does not
+ * say, because a sandbox denies the question, or because it is no such socket. */
 enum tutti_status local_socket_peer(int fd, pid_t *pid, uid_t *uid);
 
 #endif

@@ -83,7 +83,8 @@ bool mapping_is_private(uintptr_t begin, uintptr_t end, uintptr_t *outer_begin, 
     return until >= end;
 }
 
-/* The system copies what looks like a set of signals before it finds that it is not asked to do anything. */
+/* The system copies what looks like a set of signals before it finds that it is not asked to do
+ * anything. */
 bool mapping_is_readable(const void *address)
 {
     const uintptr_t whole = (uintptr_t)address & ~(uintptr_t)7;

@@ -137,7 +137,8 @@ int process_copy_descriptor(pid_t pid, int descriptor, uint64_t proof_at, uint64
     int copy = -1;
     const int process = (int)syscall(SYS_pidfd_open, pid, 0);
     if (process < 0) return -1;
-    /* The proof is read after the process was opened, so the pid did not belong to another process before. */
+    /* The proof is read after the process was opened, so the pid did not belong to another process
+     * before. */
     if (has_number(pid, proof_at, proof))
         copy = (int)syscall(SYS_pidfd_getfd, process, descriptor, 0);
     const int why = errno;

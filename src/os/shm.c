@@ -10,7 +10,8 @@
 
 #include "base/status.h"
 
-/* From Linux 6.3 on, which headers may not know: nobody can make a program of it. Where vm.memfd_noexec is 2 there is no other. */
+/* From Linux 6.3 on, which headers may not know: nobody can make a program of it. Where
+ * vm.memfd_noexec is 2 there is no other. */
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif

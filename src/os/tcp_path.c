@@ -15,7 +15,8 @@
 #endif
 
 enum {
-    /* Each twice as long after the one before: 3 s in all where a round trip takes much less than the kernel's 0.2 s. */
+    /* Each twice as long after the one before: 3 s in all where a round trip takes much less than
+     * the kernel's 0.2 s. */
     SILENT_ATTEMPTS = 4,
     TCP_ESTABLISHED_STATE =
         1, /* TCP_ESTABLISHED of netinet/tcp.h, which does not go together with linux/tcp.h */
@@ -56,7 +57,8 @@ static bool read_subflows(int fd, struct subflows *subflows)
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, subflows->infos, &bytes) == 0;
 }
 
-/* Probes are counted where the first packet could not even leave this host: then none is sent again. */
+/* Probes are counted where the first packet could not even leave this host: then none is sent
+ * again. */
 static unsigned attempts(const struct tcp_info *info)
 {
     return info->tcpi_retransmits + info->tcpi_probes;

@@ -1,7 +1,9 @@
-/* tcp_path.h - what the kernel knows about the path to the other end of a TCP connection, and how much may be on it.
+/* tcp_path.h - what the kernel knows about the path to the other end of a TCP connection, and how
+ * much may be on it.
  *
- * A connection of MPTCP has several subflows, and what is asked of it is asked of each: it is silent if all are, and answers if one does. What
- * the kernel knows of a connection of SMC is what it knows of the one of TCP beside it, which the same host answers.
+ * A connection of MPTCP has several subflows, and what is asked of it is asked of each: it is
+ * silent if all are, and answers if one does. What the kernel knows of a connection of SMC is what
+ * it knows of the one of TCP beside it, which the same host answers.
  */
 #ifndef TUTTI_OS_TCP_PATH_H
 #define TUTTI_OS_TCP_PATH_H
@@ -30,14 +32,15 @@ void tcp_path_limit(int fd, size_t bytes);
 void tcp_path_make_room(int fd);
 /* Whether both ends have the same address: nothing leaves this host. */
 bool tcp_path_is_local(int fd);
-/* Whether the other end's host has answered nothing at all for some seconds while this one sent again and again. One whose
- * process only does not read answers. */
+/* Whether the other end's host has answered nothing at all for some seconds while this one sent
+ * again and again. One whose process only does not read answers. */
 bool tcp_path_is_silent(int fd);
-/* Whether the kernel does not tell when the connection has lost all its subflows, because another subflow
- * might be found: so with MPTCP. The owner of such a connection asks tcp_path_is_dead now and
- * then. */
+/* Whether the kernel does not tell when the connection has lost all its subflows, because another
+ * subflow might be found: so with MPTCP. The owner of such a connection asks tcp_path_is_dead now
+ * and then. */
 bool tcp_path_dies_unsaid(int fd);
-/* Whether each subflow of such a connection was reset, or was tried again and again without an answer for that long. */
+/* Whether each subflow of such a connection was reset, or was tried again and again without an
+ * answer for that long. */
 bool tcp_path_is_dead(int fd, uint64_t unanswered_ns);
 /* The time since the other end's host last acknowledged anything, be its process stopped or not.
  * From now on this host's kernel asks it once a second when nothing else is under way. False: the

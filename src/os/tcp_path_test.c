@@ -187,7 +187,7 @@ static void a_kernel_answers_for_who_does_not_read(void **state)
     close_ends(&ends);
 }
 
-/* ------------------------------------------------------------------------------------- several subflows */
+/* ----------------------------------------------------------------------------- several subflows */
 
 enum { MPTCP = 262, SECOND_MS = 1000, GIVEN_MS = 20000 };
 

@@ -43,7 +43,7 @@ union socket_address {
     struct sockaddr_in6 v6;
 };
 
-/* ----------------------------------------------------------------------------------------- addresses */
+/* ------------------------------------------------------------------------------------ addresses */
 
 static socklen_t to_socket(const struct net_address *address, union socket_address *to)
 {
@@ -253,7 +253,7 @@ bool net_address_source(const struct net_address *to, struct net_address *source
     return found;
 }
 
-/* ----------------------------------------------------------------------------------------- protocols */
+/* ------------------------------------------------------------------------------------ protocols */
 
 const char *tcp_protocol_name(enum tcp_protocol protocol)
 {
@@ -277,7 +277,8 @@ static int make_socket(enum tcp_protocol protocol, sa_family_t family)
     return socket(family, SOCKET_TYPE, IPPROTO_TCP);
 }
 
-/* Whether the error of socket() says that there is no such protocol here, or none for this process. */
+/* Whether the error of socket() says that there is no such protocol here, or none for this process.
+ * */
 static bool is_lacking(int error)
 {
     switch (error) {
@@ -329,7 +330,7 @@ enum tcp_protocol tcp_protocol_of(int fd)
     return is_mptcp ? TCP_PROTOCOL_MPTCP : TCP_PROTOCOL_TCP;
 }
 
-/* --------------------------------------------------------------------------------- listen and accept */
+/* ---------------------------------------------------------------------------- listen and accept */
 
 static void close_keeping_errno(int *fd)
 {
@@ -428,7 +429,7 @@ enum tutti_status tcp_accept(int listener, int *fd, struct net_address *peer)
     return TUTTI_IN_PROGRESS;
 }
 
-/* ------------------------------------------------------------------------------------------- connect */
+/* -------------------------------------------------------------------------------------- connect */
 
 /* PROC_FAILED: the next attempt may succeed, even a moment later. */
 static enum tutti_status connect_error(const struct net_address *to, int error)
@@ -530,7 +531,7 @@ enum tutti_status tcp_connect(const struct net_address *to, const struct net_add
     return status;
 }
 
-/* ------------------------------------------------------------------------------------ read and write */
+/* ------------------------------------------------------------------------------- read and write */
 
 static enum tutti_status stream_error(const char *what)
 {

@@ -324,11 +324,12 @@ static void a_connect_ends_at_its_deadline(void **state)
     close(listener);
 }
 
-/* ----------------------------------------------------------------------------------------- protocols */
+/* ------------------------------------------------------------------------------------ protocols */
 
 enum { LISTENS, CONNECTS, ENDS };
 
-/* Two ends at 127.0.0.1 that have heard each other, each made for its protocol. False: a call failed. */
+/* Two ends at 127.0.0.1 that have heard each other, each made for its protocol. False: a call
+ * failed. */
 static bool meet(const enum tcp_protocol protocols[ENDS], int *client, int *server)
 {
     struct net_address bound, peer, own = parsed("127.0.0.1:0");
@@ -415,7 +416,8 @@ static void nobody_there_is_told_by_every_protocol(void **state)
     }
 }
 
-/* A network of this process's own with loopback alone and without MPTCP. False: it cannot be had. */
+/* A network of this process's own with loopback alone and without MPTCP. False: it cannot be had.
+ * */
 static bool leave_mptcp(void)
 {
     struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = IFF_UP};

@@ -13,15 +13,17 @@
  *    EBADMSG, and ends the connection.
  * 2. A record is taken as a whole: bytes that tls_writev took are encrypted and wait here, and are
  *    never read again. So a caller may go on with other bytes than those that did not fit.
- * 3. Up to 64 KiB go with one call of the kernel, and come with one. Large parts are decrypted to where they belong.
+ * 3. Up to 64 KiB go with one call of the kernel, and come with one. Large parts are decrypted to
+ *    where they belong.
  * 4. Its own direction's key is renewed long before the cipher's limit (RFC 8446, 5.5).
- * 5. Errors of OpenSSL are taken out of its queue again, and no state of it that others see is changed: neither signals nor
- *    configuration. (A handshake empties the thread's queue before.)
+ * 5. Errors of OpenSSL are taken out of its queue again, and no state of it that others see is
+ *    changed: neither signals nor configuration. (A handshake empties the thread's queue before.)
  *
- * 6. While the process is in exit() nothing moves any more (os/at_exit.h): connections seem to wait for their sockets.
+ * 6. While the process is in exit() nothing moves any more (os/at_exit.h): connections seem to wait
+ *    for their sockets.
  *
- * tls_absent.c takes its place in builds without OpenSSL: there all is UNSUPPORTED. One thread at a time for one struct tls; those
- * of one context may be used at once.
+ * tls_absent.c takes its place in builds without OpenSSL: there all is UNSUPPORTED. One thread at a
+ * time for one struct tls; those of one context may be used at once.
  */
 #ifndef TUTTI_OS_TLS_H
 #define TUTTI_OS_TLS_H
@@ -60,7 +62,8 @@ enum tutti_status tls_handshake(struct tls *tls);
 /* Says nothing to the other side; the socket stays open. NULL is fine. */
 void tls_free(struct tls *tls);
 
-/* As byte_stream_readv and byte_stream_drain (looks: at the socket), byte_stream_writev and the like. After the handshake. */
+/* As byte_stream_readv and byte_stream_drain (looks: at the socket), byte_stream_writev and the
+ * like. After the handshake. */
 ssize_t tls_readv(struct tls *tls, const struct iovec *parts, int count, bool looks);
 ssize_t tls_writev(struct tls *tls, const struct iovec *parts, int count);
 bool tls_has_input(const struct tls *tls);

@@ -21,7 +21,8 @@ enum {
     /* Room for other words of TLS between them, a handshake's above all. */
     OUT_BYTES = RECORDS_A_CALL * SEALED_BYTES_MAX + 4096,
     IN_BYTES = RECORDS_A_CALL * SEALED_BYTES_MAX,
-    /* Shorter parts are copied together first: a record costs as much as a copy of some kilobytes. */
+    /* Shorter parts are copied together first: a record costs as much as a copy of some kilobytes.
+     * */
     ALONE_BYTES_MIN = 2048
 };
 
@@ -47,7 +48,7 @@ struct tls {
     unsigned char record[RECORD_BYTES];
 };
 
-/* ----------------------------------------------------------------------------------------- the socket */
+/* ----------------------------------------------------------------------------------- the socket */
 
 static void has_ended(struct tls *tls, int error)
 {
@@ -108,7 +109,7 @@ static bool push(struct tls *tls)
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------- the one key */
+/* ---------------------------------------------------------------------------------- the one key */
 
 static const unsigned char identity[] =
     "tutti"; /* the key is of one connection: there is nothing to tell apart */
@@ -144,9 +145,10 @@ static int find_key(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESS
     return !is_known || *session != NULL;
 }
 
-/* -------------------------------------------------------------------------------------------- contexts */
+/* ------------------------------------------------------------------------------------- contexts */
 
-/* In FIPS mode OpenSSL does not know X25519, and refuses a list that has it. Sides that differ agree on P-256. */
+/* In FIPS mode OpenSSL does not know X25519, and refuses a list that has it. Sides that differ
+ * agree on P-256. */
 static bool choose_groups(SSL_CTX *ssl)
 {
     return SSL_CTX_set1_groups_list(ssl, "X25519:P-256") == 1 ||
@@ -221,7 +223,7 @@ void tls_context_free(struct tls_context *context)
     free(context);
 }
 
-/* ------------------------------------------------------------------------------------------ beginning */
+/* ------------------------------------------------------------------------------------ beginning */
 
 /* Makes its SSL. False: no memory. */
 static bool connect_to(struct tls *tls, const struct tls_context *context, bool is_client)
@@ -320,7 +322,7 @@ enum tutti_status tls_handshake(struct tls *tls)
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 /* The other side has found something wrong and said so: it ends the connection, too. */
 static bool is_complaint(void)
@@ -396,7 +398,7 @@ bool tls_has_input(const struct tls *tls)
     return has_input;
 }
 
-/* ------------------------------------------------------------------------------------------- writing */
+/* -------------------------------------------------------------------------------------- writing */
 
 /* The place in the data to be written at which the next record begins. */
 struct place {

@@ -1,5 +1,5 @@
-/* Channels, plain and encrypted, on socket pairs: with a relay between the two sides where something is to be seen or changed on
- * the way. */
+/* Channels, plain and encrypted, on socket pairs: with a relay between the two sides where
+ * something is to be seen or changed on the way. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -18,7 +18,8 @@
 
 enum { BYTES = 3 << 20, RELAY_BYTES = 16 << 10 };
 
-/* OpenSSL in FIPS mode does not know X25519, and then refuses the whole list that names it: SSL_CTX_set1_groups_list. */
+/* OpenSSL in FIPS mode does not know X25519, and then refuses the whole list that names it:
+ * SSL_CTX_set1_groups_list. */
 enum { SET_GROUPS_LIST = 92 };
 static bool is_fips;
 

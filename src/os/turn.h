@@ -1,5 +1,5 @@
-/* turn.h - work of a process that one thread does at a time, and that may take long: reading a file, looking for a driver, asking a process
- * manager.
+/* turn.h - work of a process that one thread does at a time, and that may take long: reading a
+ * file, looking for a driver, asking a process manager.
  *
  *     thread A   take ── is it done? ── do it ── keep it ── give
  *     thread B   take . . . . . . . . . . . . . . . . . . . . . ── it is done ── give
@@ -26,7 +26,8 @@ enum turn_result {
 
 /* Waits for the turn, until the deadline. Any thread that does not have it. */
 enum turn_result turn_take(struct turn *turn, uint64_t deadline_ns);
-/* By the thread that has it. In a child that was forked with it, which may have lost it to another thread: nothing. */
+/* By the thread that has it. In a child that was forked with it, which may have lost it to another
+ * thread: nothing. */
 void turn_give(struct turn *turn);
 
 #endif

@@ -1,4 +1,5 @@
-/* A turn is one thread's; others have it afterwards or give up at their deadline; a child of fork() takes over what its parent had begun. */
+/* A turn is one thread's; others have it afterwards or give up at their deadline; a child of fork()
+ * takes over what its parent had begun. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>

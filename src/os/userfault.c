@@ -49,7 +49,8 @@ bool userfault_unwatch(int fd, uintptr_t begin, uintptr_t end)
     return ioctl(fd, UFFDIO_UNREGISTER, &range) == 0;
 }
 
-/* While memory is going the kernel refuses to change protections with EAGAIN, before it looks at which. This range is none. */
+/* While memory is going the kernel refuses to change protections with EAGAIN, before it looks at
+ * which. This range is none. */
 bool userfault_is_busy(int fd)
 {
     struct uffdio_writeprotect none = {.range = {.start = 0, .len = 0}};

@@ -1,4 +1,5 @@
-/* userfault.h - being told when memory of this process goes: munmap, mremap, madvise(MADV_DONTNEED), mmap over it (userfaultfd).
+/* userfault.h - being told when memory of this process goes: munmap, mremap,
+ * madvise(MADV_DONTNEED), mmap over it (userfaultfd).
  *
  * Watched memory behaves as ever: it is registered for write protection, and nothing is ever
  * protected, so no access stops. Two things do change. A thread that unmaps watched memory waits
@@ -18,14 +19,17 @@ struct userfault_range {
     uintptr_t begin, end;
 };
 
-/* A descriptor that becomes readable when watched memory goes; -1 with errno: not possible here. Closing it ends the watching, and
- * lets go of all threads that wait, as soon as no other process has it either. */
+/* A descriptor that becomes readable when watched memory goes; -1 with errno: not possible here.
+ * Closing it ends the watching, and lets go of all threads that wait, as soon as no other process
+ * has it either. */
 int userfault_open(void);
 /* Whether these pages, all of them mapped, are watched now. */
 bool userfault_watch(int fd, uintptr_t begin, uintptr_t end);
-/* Pages that may have gone in the meantime. False: something there cannot be watched at all, and nothing has changed. */
+/* Pages that may have gone in the meantime. False: something there cannot be watched at all, and
+ * nothing has changed. */
 bool userfault_unwatch(int fd, uintptr_t begin, uintptr_t end);
-/* Whether some thread is between beginning to unmap watched memory and being let go. Takes no message. */
+/* Whether some thread is between beginning to unmap watched memory and being let go. Takes no
+ * message. */
 bool userfault_is_busy(int fd);
 /* Takes messages, as far as there are any, stores the ranges that have gone, and lets go of their
  * threads. Does not wait. */

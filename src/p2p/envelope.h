@@ -5,8 +5,9 @@
  *     channel 1, payloads   payload ...                of announced messages, in the order of the comes
  *     channel 2, answers    | kind | id |
  *
- * Both ends are the same build on the same host or network order, so this has no version: the signature of the
- * slot differs when the format does. An envelope and 24 bytes of payload fit a transport's smallest message.
+ * Both ends are the same build on the same host or network order, so this has no version: the
+ * signature of the slot differs when the format does. An envelope and 24 bytes of payload fit a
+ * transport's smallest message.
  */
 #ifndef TUTTI_P2P_ENVELOPE_H
 #define TUTTI_P2P_ENVELOPE_H

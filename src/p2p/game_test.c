@@ -294,7 +294,8 @@ static void check_order(const struct game *game)
     }
 }
 
-/* Without any-source receives there is one right answer: each message goes to the first receive that fits. */
+/* Without any-source receives there is one right answer: each message goes to the first receive
+ * that fits. */
 static void check_against_the_model(const struct game *game)
 {
     bool taken[RECEIVES] = {false};

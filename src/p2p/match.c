@@ -43,7 +43,7 @@ static bool tag_fits(int wanted, int tag)
     return wanted == tag || wanted == TUTTI_ANY_TAG;
 }
 
-/* ------------------------------------------------------------------------------------------ receives */
+/* ------------------------------------------------------------------------------------- receives */
 
 /* Both queues are walked together, in the order of posting. */
 struct p2p_request *match_take_posted(struct matcher *matcher, int source, int tag)
@@ -83,7 +83,7 @@ bool match_take_back(struct matcher *matcher, const struct p2p_request *request)
     return false;
 }
 
-/* ------------------------------------------------------------------------------------------ arrivals */
+/* ------------------------------------------------------------------------------------- arrivals */
 
 static struct arrival *allocate(struct matcher *matcher, size_t payload_bytes)
 {

@@ -5,11 +5,12 @@
  *     arrivals:  per source, and all in the order of their coming
  *
  * Invariants
- *   1. No posted receive fits an arrival: a message looks among the posted first, a receive among the arrivals.
- *   2. Looking from the oldest on, the first that fits is taken; so in the usual case, where the oldest fits,
- *      it costs the same whatever waits. Otherwise it costs what is passed over.
- *   3. At most bytes_max of payload and count_max arrivals wait. Their memory is at most twice that, is used
- *      again, and goes back beyond spare_bytes_max.
+ *   1. No posted receive fits an arrival: a message looks among the posted first, a receive among
+ *      the arrivals.
+ *   2. Looking from the oldest on, the first that fits is taken; so in the usual case, where the
+ *      oldest fits, it costs the same whatever waits. Otherwise it costs what is passed over.
+ *   3. At most bytes_max of payload and count_max arrivals wait. Their memory is at most twice
+ *      that, is used again, and goes back beyond spare_bytes_max.
  *
  * Does not know links, payloads on their way, or when a request is done.
  */
@@ -94,12 +95,13 @@ void match_release(struct matcher *matcher);
 struct p2p_request *match_take_posted(struct matcher *matcher, int source, int tag);
 /* Takes out a receive; false: it is not posted, or not any more. */
 bool match_take_back(struct matcher *matcher, const struct p2p_request *request);
-/* Then it may wait, if there is room; the rest of it and the payload are for the caller to fill in. NULL: it may
- * not. */
+/* Then it may wait, if there is room; the rest of it and the payload are for the caller to fill in.
+ * NULL: it may not. */
 struct arrival *match_add_arrival(struct matcher *matcher, int source, int tag,
                                   size_t payload_bytes);
 
-/* The receive's side: the arrival that it gets, taken out, to be freed by match_free_arrival; or NULL. */
+/* The receive's side: the arrival that it gets, taken out, to be freed by match_free_arrival; or
+ * NULL. */
 struct arrival *match_take_arrival(struct matcher *matcher, int source, int tag);
 /* Then it is posted. */
 void match_post(struct matcher *matcher, struct p2p_request *request);

@@ -8,11 +8,12 @@
  *                   └── announcement ─► answers ──► coming ──► done
  *                            │             └─ drop ► done (TRUNCATED)
  *                            └ its reference ─► copying ──► answers ──► done
- *     Every arrow is a queue of one peer, which only its head can leave, but for posted (tags) and announced (the
- *     receiver's order).
+ *     Every arrow is a queue of one peer, which only its head can leave, but for posted (tags) and
+ *     announced (the receiver's order).
  *
- * Copies: an eager payload is copied into the link and out of it, once more if nobody expected it. A rendezvous
- * payload is copied once where the receiver can read it, else twice, through slots that stay in cache.
+ * Copies: an eager payload is copied into the link and out of it, once more if nobody expected it.
+ * A rendezvous payload is copied once where the receiver can read it, else twice, through slots
+ * that stay in cache.
  */
 #include "p2p/p2p.h"
 
@@ -27,8 +28,8 @@
 
 enum {
     MESSAGES_A_PASS = 16, /* per peer and kind, so that nobody starves */
-    /* A link says when all of it is consumed, not what: after so many payloads it is fed no more until then, so
-     * that an endless stream does not keep the first of it waiting. */
+    /* A link says when all of it is consumed, not what: after so many payloads it is fed no more
+     * until then, so that an endless stream does not keep the first of it waiting. */
     REFERENCES_MAX = 8
 };
 
@@ -76,7 +77,7 @@ struct p2p {
     struct peer peers[];
 };
 
-/* -------------------------------------------------------------------------------------------- requests */
+/* ------------------------------------------------------------------------------------- requests */
 
 /* The request is the caller's again. It must be in no queue. */
 static void finish(struct p2p *p2p, struct p2p_request *request, enum tutti_status status)
@@ -134,7 +135,7 @@ static inline bool is_stopped(const struct p2p *p2p)
     return p2p->fault_peer >= 0 || p2p->status != TUTTI_OK;
 }
 
-/* --------------------------------------------------------------------------------------- holding back */
+/* --------------------------------------------------------------------------------- holding back */
 
 static void hold_back(struct p2p *p2p, struct peer *peer)
 {
@@ -153,7 +154,7 @@ static void look_again(struct p2p *p2p, int rank)
     }
 }
 
-/* --------------------------------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 static enum tutti_status open_out(struct p2p *p2p, int rank, int channel, size_t bytes,
                                   struct outlet *outlet)
@@ -221,7 +222,7 @@ static enum tutti_status open_for_payload(struct p2p *p2p, int source)
     return open_in(p2p, source, P2P_CHANNEL_PAYLOADS, &peer->payloads_in);
 }
 
-/* ---------------------------------------------------------------------------------------------- sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 enum push_result { PUSH_BLOCKED, PUSH_PART, PUSH_ALL };
 
@@ -340,7 +341,7 @@ static bool release_referenced(struct p2p *p2p, struct peer *peer)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------- receiving */
+/* ------------------------------------------------------------------------------------ receiving */
 
 /* The next message of a link, where it can be read. */
 static enum link_state look(struct p2p *p2p, int rank, struct link_rx *link, struct link_view *view)
@@ -602,7 +603,7 @@ static bool copy_referred(struct p2p *p2p, int source)
     return budget < most;
 }
 
-/* ------------------------------------------------------------------------------------ unexpected and own */
+/* --------------------------------------------------------------------------- unexpected and own */
 
 static void receive_own(struct p2p *p2p, struct p2p_request *receive, struct p2p_request *send)
 {
@@ -682,7 +683,7 @@ static void receive_arrival(struct p2p *p2p, struct p2p_request *request, struct
         finish(p2p, request, TUTTI_OK);
 }
 
-/* ----------------------------------------------------------------------------------------------- public */
+/* --------------------------------------------------------------------------------------- public */
 
 enum tutti_status p2p_create(struct transport *transport, int slot,
                              const struct p2p_options *options, struct p2p **p2p)

@@ -1,5 +1,6 @@
-/* Whatever bytes peers put on the links, in whatever order with this rank's own sends and receives: nothing is
- * written beyond a receive's room, no request is touched after it is done, bounds hold, and a fault is final.
+/* Whatever bytes peers put on the links, in whatever order with this rank's own sends and receives:
+ * nothing is written beyond a receive's room, no request is touched after it is done, bounds hold,
+ * and a fault is final.
  *
  * The input is a script: an operation (one byte), its arguments, for a message its bytes. */
 #include <stdlib.h>
@@ -54,7 +55,7 @@ static void *must(void *memory)
     return memory;
 }
 
-/* ----------------------------------------------------------------------------------------------- links */
+/* ---------------------------------------------------------------------------------------- links */
 
 static void *fuzz_reserve(struct link_tx *link, size_t bytes)
 {
@@ -216,7 +217,7 @@ static const struct transport_ops ops = {.limits = fuzz_limits,
                                          .shortage = transport_no_shortage,
                                          .add_footprint = transport_no_footprint};
 
-/* ---------------------------------------------------------------------------------------------- script */
+/* --------------------------------------------------------------------------------------- script */
 
 static void arrive(struct script *script)
 {

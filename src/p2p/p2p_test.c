@@ -1,4 +1,5 @@
-/* Messages between ranks of one thread, moved in any order: over links that are slow, short of room and moody, over
+/* Messages between ranks of one thread, moved in any order: over links that are slow, short of room
+ * and moody, over
  * links on which anything may lie, and over the local transport. TUTTI_TEST_SEED repeats a run. */
 #include <pthread.h>
 #include <sched.h>
@@ -63,9 +64,10 @@ static void expect_idle(const struct world *world)
     for (int r = 0; r < world->size; r++) assert_false(p2p_is_busy(world->ranks[r]));
 }
 
-/* ---------------------------------------------------------------------------------------- one message */
+/* ---------------------------------------------------------------------------------- one message */
 
-/* Every size around every threshold, received before and after it was sent, from a rank and from any. */
+/* Every size around every threshold, received before and after it was sent, from a rank and from
+ * any. */
 static void messages_of_every_size_arrive(void **state)
 {
     (void)state;
@@ -121,8 +123,8 @@ static void a_small_message_is_one_message_of_the_link(void **state)
     world_close(&world);
 }
 
-/* A message that is too long or of another dtype is lost, whatever path it came: nothing is written,
- * its sender is let go, and the next message is not harmed. */
+/* A message that is too long or of another dtype is lost, whatever path it came: nothing is
+ * written, its sender is let go, and the next message is not harmed. */
 static void what_does_not_fit_is_truncated(void **state)
 {
     (void)state;
@@ -190,7 +192,7 @@ static void many_receives_are_matched_in_order(void **state)
     world_close(&world);
 }
 
-/* -------------------------------------------------------------------------------------- what waits where */
+/* ----------------------------------------------------------------------------- what waits where */
 
 /* Everybody sends before anybody receives, to a rank that it does not receive from. */
 static void a_ring_may_send_first(void **state)
@@ -247,7 +249,8 @@ static void a_rank_that_listens_takes_what_comes_before_it_starts_anything(void 
     world_close(&world);
 }
 
-/* Beyond the bounds messages stay with their senders, and come when there is room or somebody wants them. */
+/* Beyond the bounds messages stay with their senders, and come when there is room or somebody wants
+ * them. */
 static void unexpected_messages_are_bounded(void **state)
 {
     (void)state;
@@ -468,7 +471,7 @@ static void everything_can_be_dropped_at_any_time(void **state)
     p2p_free(NULL);
 }
 
-/* --------------------------------------------------------------------------------- what makes no sense */
+/* -------------------------------------------------------------------------- what makes no sense */
 
 static void put(struct world *world, int channel, const void *data, size_t bytes)
 {
@@ -679,7 +682,7 @@ static void pieces_without_room_for_an_envelope_are_not_supported(void **state)
     engine_net_free(net);
 }
 
-/* ---------------------------------------------------------------------------------------------- threads */
+/* -------------------------------------------------------------------------------------- threads */
 
 enum { CREW = 3, ROUNDS = 60, CREW_BYTES = 40000 };
 
@@ -698,7 +701,8 @@ static bool all_done(struct p2p *p2p, const struct p2p_request *requests, uint64
     return true;
 }
 
-/* In each round everybody sends to everybody, also to itself, and receives from anybody: tags tell who sent. */
+/* In each round everybody sends to everybody, also to itself, and receives from anybody: tags tell
+ * who sent. */
 static void *work(void *argument)
 {
     struct worker *worker = argument;

@@ -1,5 +1,5 @@
-/* The paths of messages of send and recv: each rule of each transport's table that is for them decides something. engine/paths_test.c has the
- * rules for collectives.
+/* The paths of messages of send and recv: each rule of each transport's table that is for them
+ * decides something. engine/paths_test.c has the rules for collectives.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 
 enum { PAIR = 2, EAGER_BYTES = 4 << 10, SEEDS = 8, STEPS_MAX = 3000000 };
 
-/* -------------------------------------------------------------------------------------------------- worlds */
+/* --------------------------------------------------------------------------------------- worlds */
 
 /* Two ranks over the links of a table: links of a single thread for shared memory, sockets of this
  * host, simulated cards in virtual time. */
@@ -84,7 +84,7 @@ static void move(struct stage *stage, uint64_t *random)
     if (stage->links.step != NULL) stage->links.step(stage->links.world);
 }
 
-/* ----------------------------------------------------------------------------------------------- messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 struct flow {
     struct p2p_request send, receive;
@@ -131,7 +131,7 @@ static bool all_go_by_reference(struct stage *stage, enum path_traffic traffic, 
     return all;
 }
 
-/* ------------------------------------------------------------------------------------ each rule decides */
+/* ---------------------------------------------------------------------------- each rule decides */
 
 struct question {
     enum table_number number; /* whose links */
@@ -195,7 +195,8 @@ static int count_wrong(struct question *question, unsigned r)
     return wrong;
 }
 
-/* Messages choose only whether they go by reference. So of the rules for any traffic those for other paths are not for them. */
+/* Messages choose only whether they go by reference. So of the rules for any traffic those for
+ * other paths are not for them. */
 static bool is_for_messages(const struct path_rule *rule, enum path_traffic traffic,
                             enum path_cores cores)
 {
@@ -204,7 +205,8 @@ static bool is_for_messages(const struct path_rule *rule, enum path_traffic traf
            rule->path == PATH_READ || rule->path == PATH_COPY;
 }
 
-/* For each kind of messages and of cores that the rule names. Returns how many changes of it change nothing; -1: it is not for messages. */
+/* For each kind of messages and of cores that the rule names. Returns how many changes of it change
+ * nothing; -1: it is not for messages. */
 static int ask(enum table_number number, const struct path_table *table, unsigned r)
 {
     static const enum path_traffic traffics[] = {PATH_MESSAGE, PATH_MESSAGE_BOTH_WAYS};

@@ -47,7 +47,7 @@ size_t path_piece_bytes(const struct path_sizes *sizes, size_t largest_bytes, un
     return bytes < sizes->piece_bytes_min ? sizes->piece_bytes_min : bytes;
 }
 
-/* ------------------------------------------------------------------------------------------------ choosing */
+/* ------------------------------------------------------------------------------------- choosing */
 
 bool path_applies(const struct path_rule *rule, const struct path_case *message)
 {
@@ -113,7 +113,7 @@ void path_describe(const struct path_list *list, char *text, size_t text_bytes)
                                  path_kind_name(list->paths[i]));
 }
 
-/* ------------------------------------------------------------------------------------------------- checking */
+/* ------------------------------------------------------------------------------------- checking */
 
 /* Whether a message of any size has a path for which a step can wait. */
 static bool has_last_path(const struct path_table *table, struct path_case *message)
@@ -187,7 +187,7 @@ const char *path_check(const struct path_table *table)
     return all_have_last_paths(table) ? NULL : "a message that no path is left for";
 }
 
-/* --------------------------------------------------------------------------------------------------- agreed */
+/* --------------------------------------------------------------------------------------- agreed */
 
 uint64_t path_agreed(const struct path_map *map)
 {

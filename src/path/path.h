@@ -1,23 +1,28 @@
-/* path.h - which way a byte goes from one rank to another: data, a row per path and a rule per case.
+/* path.h - which way a byte goes from one rank to another: data, a row per path and a rule per
+ * case.
  *
  *     kinds of memory ─┐
  *     transport's rows ├─► table ──► what a step needs ──► paths, best first ──► the first that can be taken, when it runs
  *     caches ──────────┘     │
  *                            └─────► what they move and cost: for models, tools and pages
  *
- * A *path* is how the bytes of one message get from memory of the sender to where the receiver uses them. A transport has a *table* for
- * each kind of peer it leads to (a rank of this host, of another one):
+ * A *path* is how the bytes of one message get from memory of the sender to where the receiver uses
+ * them. A transport has a *table* for each kind of peer it leads to (a rank of this host, of
+ * another one):
  *
- *   - a *row* per path that its links have: what the path needs, moves and costs, and whether ranks must agree on it;
- *   - *rules*, in order of preference: for messages of these sizes, of that kind of traffic, read by so many, the path is worth taking.
+ *   - a *row* per path that its links have: what the path needs, moves and costs, and whether ranks
+ *     must agree on it;
+ *   - *rules*, in order of preference: for messages of these sizes, of that kind of traffic, read
+ *     by so many, the path is worth taking.
  *
- * No other file has sizes from which on a path pays (algorithms are chosen by src/tune). A change of a rule changes what the engine, messages
- * and the tools do, all at once.
+ * No other file has sizes from which on a path pays (algorithms are chosen by src/tune). A change
+ * of a rule changes what the engine, messages and the tools do, all at once.
  *
- * A path is taken by an offer or by agreement. An *offer* is the sender's or the receiver's own: the other end takes each message as it
- * comes, so two ranks may use different rules. Both ends must compute alike what is *agreed*, or they would wait on different links: the
- * piece size and the number of pieces, and what goes to a group at once. Those values go into the signature of a call (path_agreed), so that
- * ranks that differ are told so.
+ * A path is taken by an offer or by agreement. An *offer* is the sender's or the receiver's own:
+ * the other end takes each message as it comes, so two ranks may use different rules. Both ends
+ * must compute alike what is *agreed*, or they would wait on different links: the piece size and
+ * the number of pieces, and what goes to a group at once. Those values go into the signature of a
+ * call (path_agreed), so that ranks that differ are told so.
  *
  * Everything here is a pure function of its arguments, on any thread; nothing allocates or blocks.
  */
@@ -67,7 +72,7 @@ static inline bool path_is_place(enum path_kind path)
 enum { PATH_AS_THEY_LIE = 1 << PATH_READ | 1 << PATH_COPY | 1 << PATH_WRITE | 1 << PATH_DIRECT };
 const char *path_kind_name(enum path_kind path);
 
-/* ---------------------------------------------------------------------------------------------- what is sent */
+/* --------------------------------------------------------------------------------- what is sent */
 
 /* The traffic that a message is part of: which other ranks send how much, and what becomes of it at
  * its receiver. A property of the plan. */
@@ -127,10 +132,10 @@ struct path_case {
     bool is_encoded; /* on the link its bytes are others than in memory: no path moves them as they lie */
 };
 
-/* --------------------------------------------------------------------------------------------------- tables */
+/* --------------------------------------------------------------------------------------- tables */
 
-/* Memory at the ends of a path. A row says which kinds of memory its path takes; the transport, when
- * asked, says of which kind an address is. */
+/* Memory at the ends of a path. A row says which kinds of memory its path takes; the transport,
+ * when asked, says of which kind an address is. */
 enum path_memory {
     PATH_PRIVATE = 1, /* of the heap, the stack: only its process can address it */
     PATH_MAPPED =
@@ -152,8 +157,8 @@ struct path_work {
     uint8_t crossings;     /* of each line from one core's cache to another's */
 };
 
-/* The cost of a path, in picoseconds so that costs are whole numbers: for a message, and for each of
- * its bytes once caches are warm. */
+/* The cost of a path, in picoseconds so that costs are whole numbers: for a message, and for each
+ * of its bytes once caches are warm. */
 struct path_cost {
     uint32_t sender_ps, receiver_ps;
     uint32_t sender_ps_a_byte, receiver_ps_a_byte;
@@ -213,7 +218,8 @@ struct path_sizes {
             .copies_bytes_min = (size_t)64 << 10,                                                  \
     }
 
-/* Looks in vain at links without room, in spin budgets of the operation, before a step takes its next path. */
+/* Looks in vain at links without room, in spin budgets of the operation, before a step takes its
+ * next path. */
 struct path_budgets {
     unsigned for_slot, for_shared_slot;
 };
@@ -234,7 +240,7 @@ struct path_table {
 /* The row of a path; NULL: these links do not have it. */
 const struct path_row *path_row_of(const struct path_table *table, enum path_kind path);
 
-/* ------------------------------------------------------------------------------------------------ choosing */
+/* ------------------------------------------------------------------------------------- choosing */
 
 /* Paths, best first, each once. */
 struct path_list {
@@ -255,10 +261,12 @@ static inline bool path_has(const struct path_list *list, enum path_kind path)
 }
 /* "read, copy, slot" */
 void path_describe(const struct path_list *list, char *text, size_t text_bytes);
-/* Why a table makes no sense (a rule for a path without a row, bounds the wrong way round, a message that no path is left for); NULL: it does. */
+/* Why a table makes no sense (a rule for a path without a row, bounds the wrong way round, a
+ * message that no path is left for); NULL: it does. */
 const char *path_check(const struct path_table *table);
 
-/* Into pieces of which size a message is cut, so that the largest one of a program is at most so many of them. A link may take less. */
+/* Into pieces of which size a message is cut, so that the largest one of a program is at most so
+ * many of them. A link may take less. */
 size_t path_piece_bytes(const struct path_sizes *sizes, size_t largest_bytes, unsigned piece_count);
 
 /* From which size on a path is ever worth taking; SIZE_MAX: never. */

@@ -1,4 +1,5 @@
-/* Tables of paths: whether those of all transports make sense, and what a table without sense is told. */
+/* Tables of paths: whether those of all transports make sense, and what a table without sense is
+ * told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

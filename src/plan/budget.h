@@ -4,10 +4,11 @@
  *                      │                          │
  *                      └──── charge a budget ─────┘   and give up as soon as one of its four ends is reached
  *
- * A few bytes of text can name millions of chunks, messages and accesses. So code whose work or memory grows with these, and not with
- * the text, charges them first. Work is counted in *looks*: at a chunk, a clock, an earlier access. A look takes 10 to 200 ns, as caches
- * allow. How many looks a plan takes does not depend on the machine, so all ranks refuse the same plans for their work or memory; the
- * deadline may be reached on one rank alone.
+ * A few bytes of text can name millions of chunks, messages and accesses. So code whose work or
+ * memory grows with these, and not with the text, charges them first. Work is counted in *looks*:
+ * at a chunk, a clock, an earlier access. A look takes 10 to 200 ns, as caches allow. How many
+ * looks a plan takes does not depend on the machine, so all ranks refuse the same plans for their
+ * work or memory; the deadline may be reached on one rank alone.
  */
 #ifndef TUTTI_PLAN_BUDGET_H
 #define TUTTI_PLAN_BUDGET_H
@@ -41,7 +42,8 @@ struct plan_budget {
 
 /* To prove one plan: 2^30 looks (some two minutes) and 512 MiB; no deadline. */
 struct plan_budget plan_budget_default(void);
-/* To read a plan that is to be proven within such limits: a sixteenth of the looks, since a proof looks at each chunk more often than that. */
+/* To read a plan that is to be proven within such limits: a sixteenth of the looks, since a proof
+ * looks at each chunk more often than that. */
 struct plan_budget plan_budget_to_read(const struct plan_budget *limits);
 
 /* Whether the budget lasts: for plan_budget_work. */
@@ -60,7 +62,8 @@ static inline bool plan_budget_work(struct plan_budget *budget, uint64_t looks)
 bool plan_budget_hold(struct plan_budget *budget, uint64_t bytes);
 void plan_budget_release(struct plan_budget *budget, uint64_t bytes);
 
-/* Writes why the budget has ended, and returns the status of that: INVALID_ALGORITHM (work, memory), TIMEOUT (deadline), ABORTED. */
+/* Writes why the budget has ended, and returns the status of that: INVALID_ALGORITHM (work,
+ * memory), TIMEOUT (deadline), ABORTED. */
 enum tutti_status plan_budget_explain(const struct plan_budget *budget, char *why, size_t why_bytes);
 
 #endif

@@ -1,5 +1,6 @@
-/* The builder keeps a rank_plan whose arrays grow, with steps in order of emission; plan_end checks the step
- * it closes, so that the first error is known where it happens, and plan_builder_finish only sorts. */
+/* The builder keeps a rank_plan whose arrays grow, with steps in order of emission; plan_end checks
+ * the step it closes, so that the first error is known where it happens, and plan_builder_finish
+ * only sorts. */
 #include "plan/build.h"
 
 #include <stdlib.h>
@@ -71,7 +72,7 @@ static bool grow(struct plan_builder *builder, void *items, size_t item_bytes, u
     grow((builder), &(builder)->plan->name##s, sizeof *(builder)->plan->name##s, \
          (builder)->plan->name##_count, (more), &(builder)->name##_capacity)
 
-/* ------------------------------------------------------------------------------------------ life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 static bool start_empty(struct plan_builder *builder, struct plan_shape shape, int rank)
 {
@@ -155,7 +156,7 @@ void plan_fail(struct plan_builder *builder, enum tutti_status status, const cha
     fail_as(builder, status, error);
 }
 
-/* -------------------------------------------------------------------------------------------- the frame */
+/* ------------------------------------------------------------------------------------ the frame */
 
 void plan_parts(struct plan_builder *builder, uint32_t parts)
 {
@@ -273,7 +274,7 @@ void plan_channel(struct plan_builder *builder, int channel)
     if (builder->error == NULL) builder->channels[builder->lane] = channel;
 }
 
-/* ------------------------------------------------------------------------------------------------ steps */
+/* ---------------------------------------------------------------------------------------- steps */
 
 void plan_begin(struct plan_builder *builder, uint32_t chunk_count)
 {
@@ -388,7 +389,8 @@ void plan_write(struct plan_builder *builder, enum plan_buffer buffer, uint32_t 
     builder->step.destination = (struct plan_location){buffer, first};
 }
 
-/* One channel for all targets of a step, since they are told apart from groups by their peer alone. */
+/* One channel for all targets of a step, since they are told apart from groups by their peer alone.
+ * */
 static bool may_send(struct plan_builder *builder)
 {
     struct plan_step *step = &builder->step;
@@ -444,7 +446,8 @@ void plan_final(struct plan_builder *builder)
     builder->step.final = true;
 }
 
-/* Chunks from this one on whose classes are consecutive numbers; scratch chunks have theirs in a row, one by one. */
+/* Chunks from this one on whose classes are consecutive numbers; scratch chunks have theirs in a
+ * row, one by one. */
 static uint32_t run_length(const struct rank_plan *plan, struct plan_location place)
 {
     if (place.buffer == PLAN_SCRATCH) return UINT32_MAX;
@@ -555,7 +558,7 @@ uint32_t plan_receive_to(struct plan_builder *builder, int peer, enum plan_buffe
     return plan_end(builder);
 }
 
-/* --------------------------------------------------------------------------------------------- finishing */
+/* ------------------------------------------------------------------------------------ finishing */
 
 /* Everything that the steps own, in the order of the grouped steps. */
 struct sorted {

@@ -9,7 +9,8 @@
  *         plan_final(b);                     //   an average is scaled here
  *     uint32_t step = plan_end(b);
  *
- * Errors (out of memory, a place out of range) stick in the builder; plan_builder_finish reports the first.
+ * Errors (out of memory, a place out of range) stick in the builder; plan_builder_finish reports
+ * the first.
  */
 #ifndef TUTTI_PLAN_BUILD_H
 #define TUTTI_PLAN_BUILD_H
@@ -27,8 +28,8 @@ void plan_builder_free(struct plan_builder *builder);
 /* For steps that come from outside: charges all memory that grows faster than their number to the
  * budget, which outlives the builder. If the budget ends, that is the builder's error. */
 void plan_builder_charge(struct plan_builder *builder, struct plan_budget *budget);
-/* Makes the plan out of what was said so far and leaves the builder empty; *message (static text) tells what
- * was wrong otherwise. */
+/* Makes the plan out of what was said so far and leaves the builder empty; *message (static text)
+ * tells what was wrong otherwise. */
 enum tutti_status plan_builder_finish(struct plan_builder *builder, struct rank_plan **rank_plan,
                                       const char **message);
 
@@ -41,8 +42,8 @@ void plan_fail(struct plan_builder *builder, enum tutti_status status, const cha
 void plan_parts(struct plan_builder *builder, uint32_t parts);
 /* One more scratch chunk, of the size of that class; returns its index. */
 uint32_t plan_scratch(struct plan_builder *builder, uint32_t like_class);
-/* Declares a group (ascending ranks, this one among them); returns its number, the known one when the same
- * members were declared before. */
+/* Declares a group (ascending ranks, this one among them); returns its number, the known one when
+ * the same members were declared before. */
 int plan_group(struct plan_builder *builder, const int *members, int member_count);
 /* The group of all ranks, declared on first use. */
 int plan_group_all(struct plan_builder *builder);
@@ -50,8 +51,8 @@ int plan_group_all(struct plan_builder *builder);
 /* Starts a lane; returns its number. Back to an earlier lane: plan_lane_again. */
 uint32_t plan_lane(struct plan_builder *builder);
 void plan_lane_again(struct plan_builder *builder, uint32_t lane);
-/* The channel of the following sends and receives of this lane; 0 when not said. May change within a step,
- * between what it receives and what it sends. */
+/* The channel of the following sends and receives of this lane; 0 when not said. May change within
+ * a step, between what it receives and what it sends. */
 void plan_channel(struct plan_builder *builder, int channel);
 
 void plan_begin(struct plan_builder *builder, uint32_t chunk_count);

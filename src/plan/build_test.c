@@ -38,7 +38,7 @@ static struct plan_builder *allreduce_of_four(uint32_t parts)
     return builder;
 }
 
-/* --------------------------------------------------------------------------------------------- building */
+/* ------------------------------------------------------------------------------------- building */
 
 static void a_step_keeps_what_was_said(void **state)
 {
@@ -199,7 +199,7 @@ static void many_steps_fit(void **state)
     plan_rank_free(plan);
 }
 
-/* ----------------------------------------------------------------------------------- chunks and classes */
+/* --------------------------------------------------------------------------- chunks and classes */
 
 static void classes_follow_the_table(void **state)
 {
@@ -292,7 +292,7 @@ static void kinds_have_their_names(void **state)
     }
 }
 
-/* --------------------------------------------------------------------------------------------- refusing */
+/* ------------------------------------------------------------------------------------- refusing */
 
 static void refuses_places_outside_of_their_buffer(void **state)
 {

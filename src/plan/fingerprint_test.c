@@ -1,4 +1,5 @@
-/* Equal plans have equal fingerprints, other plans other ones; and both are the same on every machine. */
+/* Equal plans have equal fingerprints, other plans other ones; and both are the same on every
+ * machine. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,7 +81,7 @@ static void fingerprints_are_the_same_everywhere(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------ one change */
+/* ----------------------------------------------------------------------------------- one change */
 
 /* The plan that is changed, in one place at a time, and what it had at first. */
 struct victim {
@@ -242,7 +243,7 @@ static void every_single_change_shows(void **state)
     assert_true(victim.changes > 10000);
 }
 
-/* --------------------------------------------------------------------------------------- the same plan */
+/* -------------------------------------------------------------------------------- the same plan */
 
 /* Puts sources, targets and steps to wait for back to front in a rank's arrays: their positions
  * there have no part in the fingerprint. */

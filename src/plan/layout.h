@@ -1,8 +1,9 @@
-/* layout.h - where the chunks of a buffer lie: blocks, of one count or of counts of their own, each cut into
- * nearly equal parts.
+/* layout.h - where the chunks of a buffer lie: blocks, of one count or of counts of their own, each
+ * cut into nearly equal parts.
  *
- * Cuts fall on cache lines where a part has several of them, so that no two ranks write one line and vectors
- * stay aligned. A pure function of counts, parts and element size: the same on every rank that knows them.
+ * Cuts fall on cache lines where a part has several of them, so that no two ranks write one line
+ * and vectors stay aligned. A pure function of counts, parts and element size: the same on every
+ * rank that knows them.
  *
  * Offsets are those of a buffer whose blocks lie one after the other; buffer.h says where its bytes
  * really are.
@@ -27,8 +28,8 @@ struct layout {
     /* Blocks of different counts: */
     enum collective collective;
     int rank, rank_count;
-    /* One a block of this rank's input and output; NULL where it has one block, of `count`. Both NULL: every
-     * block has `count`. */
+    /* One a block of this rank's input and output; NULL where it has one block, of `count`. Both
+     * NULL: every block has `count`. */
     const size_t *input_counts, *output_counts;
     const size_t *input_begins, *output_begins; /* their sums; where the counts are not NULL */
 };
@@ -69,7 +70,8 @@ static inline size_t layout_chunk_offset(const struct layout *layout, bool is_in
     return (begin + layout_part_begin(layout, count, chunk % layout->parts)) * layout->element_bytes;
 }
 
-/* Bytes of a chunk of that class: classes of one part have one size. LAYOUT_UNKNOWN where its block's is. */
+/* Bytes of a chunk of that class: classes of one part have one size. LAYOUT_UNKNOWN where its
+ * block's is. */
 static inline size_t layout_class_bytes(const struct layout *layout, uint32_t class)
 {
     const uint32_t part = class % layout->parts;

@@ -1,11 +1,13 @@
 /* mutation_test.c - damages right plans in one place, sometimes two, and asks two judges.
  *
- * The verifier proves or refutes each mutant; the search of tests/plans/explore.c runs it in all orders. A mutant
- * that the verifier proves must be right in every order, in every mode of the search; so whatever the search
- * finds wrong is refuted by the verifier, with rank, lane and step. The verifier may be stricter.
+ * The verifier proves or refutes each mutant; the search of tests/plans/explore.c runs it in all
+ * orders. A mutant that the verifier proves must be right in every order, in every mode of the
+ * search; so whatever the search finds wrong is refuted by the verifier, with rank, lane and step.
+ * The verifier may be stricter.
  *
- * The same with results that are placed in their receivers' memory, by the engine's rule (placement.h) and by weaker ones: of
- * those, too, the verifier proves nothing that the search finds wrong.
+ * The same with results that are placed in their receivers' memory, by the engine's rule
+ * (placement.h) and by weaker ones: of those, too, the verifier proves nothing that the search
+ * finds wrong.
  *
  * ctest: label=notsan timeout=300
  * TUTTI_MUTANTS and TUTTI_SEED choose how many mutants, and which.
@@ -61,7 +63,7 @@ static bool chance(uint32_t one_in)
     return random_below(one_in) == 0;
 }
 
-/* ------------------------------------------------------------------------------------------------ drafts */
+/* --------------------------------------------------------------------------------------- drafts */
 
 /* One rank's steps, each with its own short lists, so that they can be changed. */
 struct draft_step {
@@ -166,7 +168,7 @@ static struct rank_plan *draft_close(const struct draft *draft)
     return plan;
 }
 
-/* --------------------------------------------------------------------------------------------- mutations */
+/* ------------------------------------------------------------------------------------ mutations */
 
 static void remove_step(struct draft *d, uint32_t at)
 {
@@ -214,7 +216,8 @@ static uint32_t chunk_limit(const struct draft *d, enum plan_buffer buffer)
                                   : plan_chunk_count(&d->from->shape, d->from->rank, buffer);
 }
 
-/* Mostly within the buffer and so that the range fits, since what does not is refuted before it is run. */
+/* Mostly within the buffer and so that the range fits, since what does not is refuted before it is
+ * run. */
 static void change_place(const struct draft *d, struct plan_location *place, uint32_t chunk_count,
                          bool for_writing)
 {
@@ -348,7 +351,7 @@ static void mutate(struct draft *d)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------- bases */
+/* ---------------------------------------------------------------------------------------- bases */
 
 struct base {
     char name[64];
@@ -420,7 +423,7 @@ static int free_bases(void **state)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------ judges */
+/* --------------------------------------------------------------------------------------- judges */
 
 enum { MODES = 16 };
 
@@ -488,7 +491,8 @@ static void check_place(const struct verify_report *report)
     assert_memory_equal(report->message, place, strlen(place));
 }
 
-/* A proven plan is right in all modes; a refuted one is searched once, to count what the search finds. */
+/* A proven plan is right in all modes; a refuted one is searched once, to count what the search
+ * finds. */
 static void judge(const struct base *base, const struct plan *mutant, int rank, void *context)
 {
     struct tally *const tally = context;
@@ -611,7 +615,7 @@ static void no_wrong_mutant_is_proven(void **state)
     assert_true(tally.inconclusive < wanted / 50);
 }
 
-/* --------------------------------------------------------------------------------------------- placement */
+/* ------------------------------------------------------------------------------------ placement */
 
 struct placement_tally {
     const struct placement_test_rule *rule;

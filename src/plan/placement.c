@@ -1,6 +1,7 @@
 #include "plan/placement.h"
 
-/* Chunks of this rank's memory. In place, input and output are parts of one space; else each buffer is its own. */
+/* Chunks of this rank's memory. In place, input and output are parts of one space; else each buffer
+ * is its own. */
 struct range {
     enum plan_buffer space;
     uint32_t begin, end;
@@ -58,8 +59,8 @@ static bool only_sends(const struct rank_plan *plan, const struct plan_step *ste
            ranges_are_equal(range_of(plan, &source->location, step->chunk_count, in_place), range);
 }
 
-/* Whether until the message has come its destination is the message's alone, or is sent to the rank from which it comes. Later
- * steps of the lane wait for the message. */
+/* Whether until the message has come its destination is the message's alone, or is sent to the rank
+ * from which it comes. Later steps of the lane wait for the message. */
 static bool is_undisturbed(const struct rank_plan *plan, uint32_t receive, bool in_place)
 {
     const struct plan_step *step = &plan->steps[receive];
@@ -104,7 +105,8 @@ static bool reads_from(const struct rank_plan *plan, const struct plan_step *ste
     return false;
 }
 
-/* A result that is only copied goes to nobody's memory: its receivers copy it themselves, all at the same time. */
+/* A result that is only copied goes to nobody's memory: its receivers copy it themselves, all at
+ * the same time. */
 static bool reduces_what_its_receivers_sent(const struct rank_plan *plan,
                                             const struct plan_step *step)
 {

@@ -1,4 +1,5 @@
-/* placement_test.c - which steps advertise and place, and that the verifier finds every way in which that can go wrong.
+/* placement_test.c - which steps advertise and place, and that the verifier finds every way in
+ * which that can go wrong.
  *
  * The search of tests/plans/explore.c, which executes placing, confirms each verdict. */
 #include <setjmp.h>
@@ -15,7 +16,7 @@
 #include "tests/plans/explore.h"
 #include "tests/plans/placement_plans.h"
 
-/* ---------------------------------------------------------------------------------------------- the rule */
+/* ------------------------------------------------------------------------------------- the rule */
 
 static struct plan *parse(const char *text)
 {
@@ -152,7 +153,7 @@ static void nothing_is_placed_where_nothing_is_reduced(void **state)
     plan_free(plan);
 }
 
-/* --------------------------------------------------------------------------------------------- the proof */
+/* ------------------------------------------------------------------------------------ the proof */
 
 struct expectation {
     int plan, rule;

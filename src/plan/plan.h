@@ -1,10 +1,12 @@
 /* plan.h - the plan: the sends, receives, reductions and copies of every rank, as data.
  *
- * A plan cuts the buffers of a collective into *chunks* and says, for each rank, which steps act on them.
- * It knows nothing of counts, dtypes, addresses or transports; binding (engine/bind.h) adds those.
+ * A plan cuts the buffers of a collective into *chunks* and says, for each rank, which steps act on
+ * them. It knows nothing of counts, dtypes, addresses or transports; binding (engine/bind.h) adds
+ * those.
  *
- * Buffers.  A block is one rank's `count` elements; each block is cut into `parts` chunks, so chunk index =
- * block * parts + part.  How many blocks a rank has in `input` and `output` depends on the collective:
+ * Buffers.  A block is one rank's `count` elements; each block is cut into `parts` chunks, so chunk
+ * index = block * parts + part.  How many blocks a rank has in `input` and `output` depends on the
+ * collective:
  *
  *     collective       input            output           chunk class of input i / output i on rank r
  *     allreduce        1                1                i            i
@@ -15,17 +17,19 @@
  *     allgather        1                n                r*parts + i  i
  *     reduce_scatter   n                1                i            r*parts + i
  *     alltoall         n                n                (r*n + i/parts)*parts + i%parts
- *                                                                     ((i/parts)*n + r)*parts + i%parts
+ *                                                                     ((i/parts)*n + r)*parts +
+ *                                                                     i%parts
  *     barrier          0                0                (steps act on zero chunks: they carry only order)
  *
- * The *class* of a chunk says what it is a part of: only chunks of one class are ever added, sent onto each
- * other or copied onto each other, and all chunks of a class have the same size on all ranks.  A scratch
- * chunk is declared to be `like` a class.  In place, input and output chunks of one class on one rank are
- * the same memory; for alltoall the same memory holds input chunk i and output chunk i.
+ * The *class* of a chunk says what it is a part of: only chunks of one class are ever added, sent
+ * onto each other or copied onto each other, and all chunks of a class have the same size on all
+ * ranks.  A scratch chunk is declared to be `like` a class.  In place, input and output chunks of
+ * one class on one rank are the same memory; for alltoall the same memory holds input chunk i and
+ * output chunk i.
  *
- * A step reads `sources` in order, reduces them left to right when there are several, stores the result at
- * `destination` (if any) and sends it to `targets` (if any).  A source is a range of chunks here or the next
- * message of a link.  So the classic kinds are:
+ * A step reads `sources` in order, reduces them left to right when there are several, stores the
+ * result at `destination` (if any) and sends it to `targets` (if any).  A source is a range of
+ * chunks here or the next message of a link.  So the classic kinds are:
  *
  *     send              1 local source               -> targets
  *     recv              1 link source                -> destination
@@ -37,26 +41,28 @@
  *
  * A message is the range of one step; sender and receiver name ranges of the same classes.
  *
- * Links.  A link is (source rank, destination, channel) or, for a send to a whole group, (source rank, group,
- * channel): FIFO in messages, written by one lane, read by one lane of each destination.  Groups are declared
- * (plan_group) so that both sides know that a message is a multicast; "one by one" is the same without group.
+ * Links.  A link is (source rank, destination, channel) or, for a send to a whole group, (source
+ * rank, group, channel): FIFO in messages, written by one lane, read by one lane of each
+ * destination.  Groups are declared (plan_group) so that both sides know that a message is a
+ * multicast; "one by one" is the same without group.
  *
- * Meaning.  Steps of a lane run in order; other orders are explicit dependencies (`after`) or follow from
- * messages.  A send completes when it is posted, but reads its source until all its receivers have consumed
- * it; every link takes one message without blocking its lane (capacity 1).  Fused steps work piece by piece:
- * order through chains of messages alone holds between accesses to the same position of the range; any other
- * order needs a completed step (program order or `after`).
+ * Meaning.  Steps of a lane run in order; other orders are explicit dependencies (`after`) or
+ * follow from messages.  A send completes when it is posted, but reads its source until all its
+ * receivers have consumed it; every link takes one message without blocking its lane (capacity 1).
+ * Fused steps work piece by piece: order through chains of messages alone holds between accesses to
+ * the same position of the range; any other order needs a completed step (program order or
+ * `after`).
  *
  * A fused step takes its messages first and then waits for room to post: the engine can hold one
  * result beside an earlier message that has not been read yet. A copy of a chunk onto itself stores
  * nothing. A rank's next run of the plan begins when what it sent from memory was consumed.
  *
- * In place the root of a broadcast or a scatter stores nothing in its output, where all is already: its memory may be such that it
- * can only be read.
+ * In place the root of a broadcast or a scatter stores nothing in its output, where all is already:
+ * its memory may be such that it can only be read.
  *
- * `final` marks the step whose result is a complete reduction (all ranks' contributions): an average is
- * scaled there, once.  Marked exactly once on the way of every output chunk of a reducing collective on more
- * than one rank, by the step that completes it, before it is passed on.
+ * `final` marks the step whose result is a complete reduction (all ranks' contributions): an
+ * average is scaled there, once.  Marked exactly once on the way of every output chunk of a
+ * reducing collective on more than one rank, by the step that completes it, before it is passed on.
  */
 #ifndef TUTTI_PLAN_PLAN_H
 #define TUTTI_PLAN_PLAN_H
@@ -152,8 +158,8 @@ uint32_t plan_begin_in_place(const struct plan_shape *shape, int rank, enum plan
 /* The class of an input or output chunk, see the table above. */
 uint32_t plan_chunk_class(const struct plan_shape *shape, int rank, enum plan_buffer buffer,
                           uint32_t chunk);
-/* Whether that rank is the root of a broadcast or a scatter: it has all results in its input from the start, where a chunk has its class's
- * number, and in place in its output, too. */
+/* Whether that rank is the root of a broadcast or a scatter: it has all results in its input from
+ * the start, where a chunk has its class's number, and in place in its output, too. */
 bool plan_has_all(const struct plan_shape *shape, int rank);
 /* The same as plan_chunk_class, scratch included. */
 uint32_t plan_location_class(const struct rank_plan *rank_plan, enum plan_buffer buffer,

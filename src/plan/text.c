@@ -20,7 +20,7 @@ enum {
 
 static const char *const buffer_names[PLAN_BUFFER_COUNT] = {"in", "out", "scratch"};
 
-/* --------------------------------------------------------------------------------------------- printing */
+/* ------------------------------------------------------------------------------------- printing */
 
 /* Prints return how many columns they took, so that comments line up. */
 static int print_place(struct plan_location place, uint32_t chunk_count, FILE *file)
@@ -149,7 +149,7 @@ void plan_print(const struct plan *plan, FILE *file)
     for (int rank = 0; rank < shape->rank_count; rank++) print_rank(plan->ranks[rank], file);
 }
 
-/* ---------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 struct parser {
     const char *at, *end; /* of the text */
@@ -328,7 +328,7 @@ static uint32_t listed_range(struct parser *parser, const char *what, uint32_t m
     return last;
 }
 
-/* ------------------------------------------------------------------------------------------ head and rank */
+/* -------------------------------------------------------------------------------- head and rank */
 
 static void parse_head(struct parser *parser)
 {
@@ -460,7 +460,7 @@ static void parse_lane(struct parser *parser)
     parser->step_number = 0;
 }
 
-/* ------------------------------------------------------------------------------------------------ steps */
+/* ---------------------------------------------------------------------------------------- steps */
 
 /* "in[3..5]": false when no place comes next. *chunk_count is 0 for "in[]". */
 static bool parse_place(struct parser *parser, struct plan_location *place, uint32_t *chunk_count)
@@ -600,7 +600,7 @@ static void parse_step(struct parser *parser)
     parser->step_number++;
 }
 
-/* ------------------------------------------------------------------------------------------------ lines */
+/* ---------------------------------------------------------------------------------------- lines */
 
 static void parse_line(struct parser *parser)
 {

@@ -26,7 +26,8 @@
  *              to 3 [channel C]                     sent on to rank 3
  *              to group G [channel C]               ... or to all others of a group at once
  *
- * A step acts on as many chunks as its ranges name; `chunks` is for steps without any and is 1 when not said.
+ * A step acts on as many chunks as its ranges name; `chunks` is for steps without any and is 1 when
+ * not said.
  */
 #ifndef TUTTI_PLAN_TEXT_H
 #define TUTTI_PLAN_TEXT_H
@@ -41,13 +42,15 @@
 void plan_print(const struct plan *plan, FILE *file);
 /* Writes one step as it stands in a line, without its number: "from 2 + in[1] -> out[1], to 1  final". Returns how many columns that takes. */
 int plan_print_step(const struct rank_plan *plan, const struct plan_step *step, FILE *file);
-/* Reads what plan_print wrote, or what a person wrote in that form. The text is foreign: every number is
- * checked, and work and memory are charged to the budget (budget.h; stays the caller's). On failure *plan is NULL, and message
- * (message_bytes long) says line and cause: INVALID_ALGORITHM (a mistake, or more work or memory than the budget has), TIMEOUT
- * (the budget's deadline), NO_MEMORY. Any thread; pure. */
+/* Reads what plan_print wrote, or what a person wrote in that form. The text is foreign: every
+ * number is checked, and work and memory are charged to the budget (budget.h; stays the caller's).
+ * On failure *plan is NULL, and message (message_bytes long) says line and cause: INVALID_ALGORITHM
+ * (a mistake, or more work or memory than the budget has), TIMEOUT (the budget's deadline),
+ * NO_MEMORY. Any thread; pure. */
 enum tutti_status plan_parse_within(const char *text, size_t text_bytes, struct plan_budget *budget,
                                     struct plan **plan, char *message, size_t message_bytes);
-/* The same within the default budget, and as much more memory as a long text of short lines may need. */
+/* The same within the default budget, and as much more memory as a long text of short lines may
+ * need. */
 enum tutti_status plan_parse(const char *text, size_t text_bytes, struct plan **plan, char *message,
                              size_t message_bytes);
 

@@ -1,5 +1,5 @@
-/* Whatever bytes come: plan_parse_within ends within its budget, and so does a proof of what it accepts, which survives printing and
- * reading once more. */
+/* Whatever bytes come: plan_parse_within ends within its budget, and so does a proof of what it
+ * accepts, which survives printing and reading once more. */
 #include <stdlib.h>
 #include <string.h>
 

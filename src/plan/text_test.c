@@ -97,7 +97,7 @@ static void rank_plans_equal(const struct rank_plan *one, const struct rank_plan
     for (uint32_t i = 0; i < one->step_count; i++) steps_equal(&one->steps[i], &other->steps[i]);
 }
 
-/* --------------------------------------------------------------------------------------------- the form */
+/* ------------------------------------------------------------------------------------- the form */
 
 static void a_plan_reads_like_this(void **state)
 {
@@ -152,7 +152,7 @@ static void a_person_may_be_brief(void **state)
     plan_free(plan);
 }
 
-/* ------------------------------------------------------------------------- printing and reading back */
+/* -------------------------------------------------------------------- printing and reading back */
 
 static uint32_t next_random(uint32_t *seed)
 {
@@ -226,7 +226,7 @@ static void what_is_printed_reads_back_as_the_same_plan(void **state)
     }
 }
 
-/* --------------------------------------------------------------------------------------------- refusing */
+/* ------------------------------------------------------------------------------------- refusing */
 
 static void says_line_and_cause(void **state)
 {

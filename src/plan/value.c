@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A contribution is written in the value itself: this bit, the rank, the class. Other values are 1 + the
- * index of a node. */
+/* A contribution is written in the value itself: this bit, the rank, the class. Other values are 1
+ * + the index of a node. */
 #define CONTRIBUTION (UINT64_C(1) << 63)
 
 struct node {

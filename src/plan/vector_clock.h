@@ -12,7 +12,8 @@
 
 #include "plan/budget.h"
 
-/* Four entries, below 2^31 so that comparing them signed is right: that is one instruction anywhere. */
+/* Four entries, below 2^31 so that comparing them signed is right: that is one instruction
+ * anywhere. */
 typedef int32_t clock_entries __attribute__((vector_size(16), may_alias));
 
 struct clock {
@@ -47,7 +48,8 @@ struct clock *clock_keep(struct clock *clock);
 /* NULL is allowed. */
 void clock_drop(struct clock_pool *pool, struct clock *clock);
 
-/* Replaces *clock, if others hold it too, by a copy for this holder alone; false when out of memory. */
+/* Replaces *clock, if others hold it too, by a copy for this holder alone; false when out of
+ * memory. */
 bool clock_own(struct clock_pool *pool, struct clock **clock);
 /* Adds what another lane's clock knows, and `entry` of that lane itself. */
 void clock_join(struct clock_pool *pool, struct clock *into, const struct clock *from,

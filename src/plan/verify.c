@@ -19,15 +19,17 @@
  *    before Y likewise. This memory is the source of a pure send; the destination of a step that
  *    stores and sends, since it may be sent from there; nothing if a step reduces straight into a
  *    message.
- * 5. A copy of a chunk onto itself, as there are in place, stores nothing; sent on, it is a send of that chunk.
+ * 5. A copy of a chunk onto itself, as there are in place, stores nothing; sent on, it is a send of
+ *    that chunk.
  * 6. A step that may place its result (placement.h) writes the destinations of its receivers that
  *    may advertise, at the same positions, when it runs. By then it has consumed these positions of
  *    its own operands. It does not matter whether every receiver advertises: fewer stores can only
  *    do less harm. From then on until the receiving step has run, the memory belongs to that step.
  *
- * The plan runs twice. A rank begins its second run when all its lanes are done with the first one and the
- * receivers have taken what it sends from memory; the application has read the output and filled the input.
- * With scratch_outlives_run, sends from scratch may go on: then only what the plan does orders them.
+ * The plan runs twice. A rank begins its second run when all its lanes are done with the first one
+ * and the receivers have taken what it sends from memory; the application has read the output and
+ * filled the input. With scratch_outlives_run, sends from scratch may go on: then only what the
+ * plan does orders them.
  *
  * Cost: steps times lanes of all ranks, with a small constant; memory, clocks in flight and chunks.
  */
@@ -52,7 +54,7 @@ static struct verified_turn turn_of(const struct verification *run, uint32_t lan
     return turn;
 }
 
-/* ------------------------------------------------------------------------------------- readiness, waiting */
+/* --------------------------------------------------------------------------- readiness, waiting */
 
 static void enqueue(struct verification *run, uint32_t lane)
 {
@@ -144,7 +146,7 @@ static bool fault_deadlock(struct verification *run)
                     other, wait.index - rank_plan->lanes[other].first_step);
 }
 
-/* --------------------------------------------------------------------------------------------- execution */
+/* ------------------------------------------------------------------------------------ execution */
 
 static bool join_start(struct verification *run, struct verified_turn *turn)
 {
@@ -213,7 +215,8 @@ static bool fault_overlap(struct verification *run, const struct verified_turn *
                     rank, class);
 }
 
-/* Left to right, as the engine does; the sum is rounded, and scaled when final, at the end of the step. */
+/* Left to right, as the engine does; the sum is rounded, and scaled when final, at the end of the
+ * step. */
 static bool reduce_position(struct verification *run, const struct verified_turn *turn,
                             uint32_t position)
 {
@@ -254,7 +257,8 @@ static bool reduce_position(struct verification *run, const struct verified_turn
     return run->results[position] != VALUE_NONE || verify_out_of_memory(run);
 }
 
-/* Local sources may be the destination itself, position by position, and overlap it in no other way. */
+/* Local sources may be the destination itself, position by position, and overlap it in no other
+ * way. */
 static bool check_overlap(struct verification *run, const struct verified_turn *turn)
 {
     const struct plan_step *step = turn->step;
@@ -358,7 +362,7 @@ static bool record_accesses(struct verification *run, const struct verified_turn
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------------- messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 static void take_messages(struct verification *run, const struct verified_turn *turn)
 {
@@ -454,9 +458,10 @@ static bool execute(struct verification *run, struct verified_turn *turn)
     return true;
 }
 
-/* ----------------------------------------------------------------------------------- beginnings and ends */
+/* -------------------------------------------------------------------------- beginnings and ends */
 
-/* Steps of other lanes that come after a step: its completed clock is kept until they have started. */
+/* Steps of other lanes that come after a step: its completed clock is kept until they have started.
+ * */
 static void count_dependents(struct verification *run, int rank)
 {
     const struct rank_plan *rank_plan = run->plan->ranks[rank];
@@ -544,7 +549,8 @@ static bool end_rank(struct verification *run, int rank)
     return true;
 }
 
-/* A rank whose lanes are all done goes on to its second run; one without a step takes both at once. */
+/* A rank whose lanes are all done goes on to its second run; one without a step takes both at once.
+ * */
 static bool end_runs(struct verification *run, int rank)
 {
     struct verified_rank *state = &run->ranks[rank];
@@ -597,7 +603,7 @@ static bool run_all(struct verification *run)
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------- setting it up */
+/* -------------------------------------------------------------------------------- setting it up */
 
 struct verify_cost verify_cost_of(const struct plan *plan)
 {

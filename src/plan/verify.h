@@ -4,19 +4,21 @@
  * one abstract run decides it. The verifier runs it with capacity 1 and proves
  *   - every output chunk holds each required contribution exactly once (and nothing else),
  *   - no deadlock at capacity 1,
- *   - no race: every conflicting pair of accesses is ordered by program order, dependencies and messages,
- *     with separate and with aliased buffers, and for the plan run twice in succession,
- *   - in place, that the root of a broadcast or a scatter stores nothing in the caller's memory, which has all of it already,
+ *   - no race: every conflicting pair of accesses is ordered by program order, dependencies and
+ *     messages, with separate and with aliased buffers, and for the plan run twice in succession,
+ *   - in place, that the root of a broadcast or a scatter stores nothing in the caller's memory,
+ *     which has all of it already,
  *   - no read of chunks that were never written, no message that is not received, no step on ranges
  *     of different classes,
  *   - links have one writing and one reading lane,
  *   - averages are scaled exactly once (`final`),
- *   - for results that every rank holds, that all ranks hold the same expression tree up to commuting the
- *     operands of one reduction: replicas are bit-identical,
+ *   - for results that every rank holds, that all ranks hold the same expression tree up to
+ *     commuting the operands of one reduction: replicas are bit-identical,
  *   - for a barrier, that every rank's end comes after every rank's beginning,
- *   - that it stays so where the engine goes beyond the plan's letter and stores results straight in their receivers' memory
- *     (placement.h): such a store comes after the receiver's beginning and after every earlier access to that memory, of steps and of
- *     messages that are sent from there; and until the message has come, nothing else reads or writes there.
+ *   - that it stays so where the engine goes beyond the plan's letter and stores results straight
+ *     in their receivers' memory (placement.h): such a store comes after the receiver's beginning
+ *     and after every earlier access to that memory, of steps and of messages that are sent from
+ *     there; and until the message has come, nothing else reads or writes there.
  * Contributions are exact sets up to VERIFY_EXACT_RANKS ranks and random fingerprints above.
  */
 #ifndef TUTTI_PLAN_VERIFY_H
@@ -28,8 +30,8 @@
 #include "tutti/tutti.h"
 
 enum { VERIFY_EXACT_RANKS = 512 };
-/* Grows with each change of what a proof says, of this rule or the engine that it is for: proofs that are kept (format/proof_file.h) by another version do not
- * count. */
+/* Grows with each change of what a proof says, of this rule or the engine that it is for: proofs
+ * that are kept (format/proof_file.h) by another version do not count. */
 enum { VERIFY_VERSION = 2 };
 
 enum verify_verdict {
@@ -43,8 +45,9 @@ struct verify_options {
     bool in_place;              /* input aliases output, see plan.h */
     const bool *ranks_in_place; /* of each rank, in the place of in_place, where ranks differ in it; or NULL */
     bool associative_tree_uniform; /* also: one tree for all chunks (what deterministic algorithms promise) */
-    /* The engine begins a rank's next run of the plan as soon as its lanes are done, though peers may still
-     * read its scratch; otherwise it begins when they have taken all that was sent from it. */
+    /* The engine begins a rank's next run of the plan as soon as its lanes are done, though peers
+     * may still read its scratch; otherwise it begins when they have taken all that was sent from
+     * it. */
     bool scratch_outlives_run;
     struct plan_budget
         *budget; /* charged with work and memory; stays the caller's. NULL: 8 GiB, and any work */
@@ -69,7 +72,8 @@ struct verify_cost {
 /* The cost of one plan_verify of a plan that the builder made. Takes a look at each step. */
 struct verify_cost verify_cost_of(const struct plan *plan);
 
-/* Proves or refutes; the report is filled either way. Any thread; pure but for the budget and its clock. */
+/* Proves or refutes; the report is filled either way. Any thread; pure but for the budget and its
+ * clock. */
 enum verify_verdict plan_verify(const struct plan *plan, const struct verify_options *options,
                                 struct verify_report *report);
 

@@ -1,4 +1,5 @@
-/* verify_placement.c - results that go straight to the memory of their receivers: invariant 6 of verify.c. */
+/* verify_placement.c - results that go straight to the memory of their receivers: invariant 6 of
+ * verify.c. */
 #include "plan/verify_state.h"
 
 /* A step that advertises must store the first message of a link, as it comes, and nothing else:
@@ -19,7 +20,8 @@ static bool check_advertising(struct verification *run, const struct rank_plan *
     return true;
 }
 
-/* How far the rule may look, by the letter of placement.h: to the first message of the link, and where that is this one, at all steps. */
+/* How far the rule may look, by the letter of placement.h: to the first message of the link, and
+ * where that is this one, at all steps. */
 static uint64_t looks_for_placement(const struct verification *run,
                                     const struct rank_plan *rank_plan, uint32_t index)
 {

@@ -6,7 +6,8 @@
  *     verify_results.c     whether the outputs are right
  *     verify_state.c       begins and ends
  *
- * Functions that return false have found a fault, which is in run->report, or have come to the end of memory or of the budget.
+ * Functions that return false have found a fault, which is in run->report, or have come to the end
+ * of memory or of the budget.
  */
 #ifndef TUTTI_PLAN_VERIFY_STATE_H
 #define TUTTI_PLAN_VERIFY_STATE_H
@@ -190,7 +191,8 @@ bool verify_check_write(struct verification *run, const struct verified_turn *tu
 bool verify_add_read(struct verification *run, struct cell *cell, const struct access *access,
                      bool until_consumed);
 void verify_forget_reads(struct verification *run, struct cell *cell);
-/* The receiver (a rank) that may not have taken what that step sends; -1 when all have, or the budget has ended. */
+/* The receiver (a rank) that may not have taken what that step sends; -1 when all have, or the
+ * budget has ended. */
 int verify_receiver_not_before(const struct verification *run, const struct verified_turn *turn,
                                const struct access *access, bool same_position);
 /* For messages: " of the second run", or nothing. */

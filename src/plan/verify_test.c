@@ -1,8 +1,8 @@
 /* One thread, so the thread sanitizer has nothing to see.
  *
  * ctest: label=notsan */
-/* verify_test.c - plans with one fault each, which the verifier has to name; where the fault shows in results,
- * the search of tests/plans/explore.c has to find it too. */
+/* verify_test.c - plans with one fault each, which the verifier has to name; where the fault shows
+ * in results, the search of tests/plans/explore.c has to find it too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +83,7 @@ static void expect_wrong_sample(enum collective collective, int rank_count,
     plan_free(plan);
 }
 
-/* ---------------------------------------------------------------------------------------------- what holds */
+/* ----------------------------------------------------------------------------------- what holds */
 
 static void samples_are_proven(void **state)
 {
@@ -172,7 +172,8 @@ static void a_proof_ends_with_its_budget(void **state)
     }
 }
 
-/* One rank that has everything in place: both runs of it are proven, and paid for, though it does nothing. */
+/* One rank that has everything in place: both runs of it are proven, and paid for, though it does
+ * nothing. */
 static void a_rank_without_steps_runs_twice_too(void **state)
 {
     (void)state;
@@ -217,7 +218,7 @@ static void a_thousand_ranks_are_verified(void **state)
     plan_free(plan);
 }
 
-/* -------------------------------------------------------------------------------------------------- races */
+/* ---------------------------------------------------------------------------------------- races */
 
 static void a_send_reads_until_the_receiver_has_it(void **state)
 {
@@ -270,8 +271,8 @@ static void two_writes_need_an_order(void **state)
     plan_free(plan);
 }
 
-/* With one message a link, rank 0 can post the second one only when the first one was taken; only then does it
- * receive over what the first one was sent from. */
+/* With one message a link, rank 0 can post the second one only when the first one was taken; only
+ * then does it receive over what the first one was sent from. */
 static void ordered_by_room(struct plan_builder *b, int rank, int rank_count)
 {
     (void)rank_count;
@@ -326,7 +327,8 @@ static void two_copies(struct plan_builder *b, int rank, int rank_count)
     plan_copy(b, PLAN_SCRATCH, s, PLAN_OUTPUT, 0, 1);
 }
 
-/* The data of rank 1 comes back, as if the root had not had it: right, but not for memory that can only be read. */
+/* The data of rank 1 comes back, as if the root had not had it: right, but not for memory that can
+ * only be read. */
 static void send_back(struct plan_builder *b, int rank, int rank_count)
 {
     (void)rank_count;
@@ -412,7 +414,7 @@ static void a_step_does_not_store_over_what_it_reads_later(void **state)
     plan_free(plan);
 }
 
-/* ------------------------------------------------------------------------------------- messages and waiting */
+/* ------------------------------------------------------------------------- messages and waiting */
 
 static void receive_first(struct plan_builder *b, int rank, int rank_count)
 {
@@ -627,7 +629,7 @@ static void links_have_one_writer_and_one_reader(void **state)
     plan_free(plan);
 }
 
-/* -------------------------------------------------------------------------------------------------- values */
+/* --------------------------------------------------------------------------------------- values */
 
 static void add_twice(struct plan_builder *b, int rank, int rank_count)
 {
@@ -827,7 +829,8 @@ static void ranks_beyond_exact_sets_are_counted(void **state)
     plan_free(plan);
 }
 
-/* Ranks add their vectors up along a chain, except the last but one, which adds that of rank 0 again. */
+/* Ranks add their vectors up along a chain, except the last but one, which adds that of rank 0
+ * again. */
 static void borrowed(struct plan_builder *b, int rank, int rank_count)
 {
     const uint32_t kept = plan_scratch(b, 0);
@@ -862,7 +865,7 @@ static void fingerprints_find_a_rank_added_twice(void **state)
     }
 }
 
-/* --------------------------------------------------------------------------------------- damage and memory */
+/* ---------------------------------------------------------------------------- damage and memory */
 
 static uint64_t random_state = 88172645463325252u;
 

@@ -5,7 +5,7 @@
 
 #include "plan/fault.h"
 
-/* ---------------------------------------------------------------------------------- a map of 64-bit keys */
+/* ------------------------------------------------------------------------- a map of 64-bit keys */
 
 struct entry {
     uint64_t key; /* 0: empty */
@@ -50,8 +50,8 @@ static void map_release(struct map *map)
     free(map->entries);
 }
 
-/* The item of that key (not 0), WIRING_NONE when it is new; NULL when out of memory, or of the budget. The
- * pointer is good until the next call. */
+/* The item of that key (not 0), WIRING_NONE when it is new; NULL when out of memory, or of the
+ * budget. The pointer is good until the next call. */
 static uint32_t *map_at(struct map *map, uint64_t key)
 {
     if (2 * (map->entry_count + 1) > map->size && !map_grow(map)) return NULL;
@@ -67,7 +67,7 @@ static uint32_t *map_at(struct map *map, uint64_t key)
     return &map->entries[at].item;
 }
 
-/* ----------------------------------------------------------------------------------------------- wiring */
+/* --------------------------------------------------------------------------------------- wiring */
 
 struct group {
     const int *members;
@@ -205,7 +205,8 @@ static void add_port(struct builder *b, uint32_t link, int receiver)
         .link = link, .receiver = receiver, .reader = WIRING_NONE, .last_step = WIRING_NONE};
 }
 
-/* The link from source to `to` (a rank, or a group of group_list); WIRING_NONE when out of memory. */
+/* The link from source to `to` (a rank, or a group of group_list); WIRING_NONE when out of memory.
+ * */
 static uint32_t link_between(struct builder *b, int source, uint32_t to, bool is_group, int channel)
 {
     struct wiring *w = b->wiring;

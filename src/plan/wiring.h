@@ -7,9 +7,10 @@
  *     step --send--> link ==+==> port (receiver) --receive--> step
  *                           +==> port                         one port, or one per other member of a group
  *
- * Invariants after wiring_init: 1. one lane writes a link, one lane reads a port; 2. as many messages are
- * received at each port of a link as are sent, and each has as many chunks as its receiver expects; 3. a rank
- * gets what one source sends on one channel through one link; 4. a step uses a link or port once.
+ * Invariants after wiring_init: 1. one lane writes a link, one lane reads a port; 2. as many
+ * messages are received at each port of a link as are sent, and each has as many chunks as its
+ * receiver expects; 3. a rank gets what one source sends on one channel through one link; 4. a step
+ * uses a link or port once.
  */
 #ifndef TUTTI_PLAN_WIRING_H
 #define TUTTI_PLAN_WIRING_H
@@ -72,7 +73,8 @@ struct wiring {
     struct wiring_receive *receives;      /* in the order of link sources */
 };
 
-/* Wires a well-formed plan. VERIFY_WRONG: the report names the step. The budget may be NULL. Release after any outcome. */
+/* Wires a well-formed plan. VERIFY_WRONG: the report names the step. The budget may be NULL.
+ * Release after any outcome. */
 enum verify_verdict wiring_init(struct wiring *wiring, const struct plan *plan,
                                 struct plan_budget *budget, struct verify_report *report);
 void wiring_release(struct wiring *wiring);

@@ -1,7 +1,9 @@
-/* metrics.h - what a process tells Prometheus, in the text form that node_exporter's textfile collector reads.
+/* metrics.h - what a process tells Prometheus, in the text form that node_exporter's textfile
+ * collector reads.
  *
- * Communicators count, and fill in these structs; metrics_print turns the structs into a file. node_exporter puts the files of a host
- * together, and keeps one line of those that have the same name and labels: so every line names its process, or a rank of a communicator.
+ * Communicators count, and fill in these structs; metrics_print turns the structs into a file.
+ * node_exporter puts the files of a host together, and keeps one line of those that have the same
+ * name and labels: so every line names its process, or a rank of a communicator.
  */
 #ifndef TUTTI_PROCESS_METRICS_H
 #define TUTTI_PROCESS_METRICS_H

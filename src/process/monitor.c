@@ -62,7 +62,7 @@ static _Atomic unsigned events;
 static _Atomic int wake_fd = -1;
 static _Atomic int wakers; /* that may be about to write to it */
 
-/* ----------------------------------------------------------------------------------------------- options */
+/* -------------------------------------------------------------------------------------- options */
 
 static bool read_signal_number(const char *text, int *number)
 {
@@ -112,7 +112,7 @@ enum tutti_status monitor_check_options(void)
     return read_options(&options);
 }
 
-/* ------------------------------------------------------------------------------------------------ waking */
+/* --------------------------------------------------------------------------------------- waking */
 
 static void wake(unsigned event)
 {
@@ -165,7 +165,7 @@ static void unwatch_signal(void)
     signal(number, SIG_DFL);
 }
 
-/* ----------------------------------------------------------------------------------------------- metrics */
+/* -------------------------------------------------------------------------------------- metrics */
 
 /* With the lock held. */
 static char *measure(size_t *size)
@@ -206,7 +206,7 @@ static void write_metrics(void)
     has_complained = status != TUTTI_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------- answers */
+/* -------------------------------------------------------------------------------------- answers */
 
 void monitor_name(pid_t pid, int n, char name[static MONITOR_NAME_SIZE])
 {
@@ -307,7 +307,7 @@ void monitor_look_at(pid_t pid)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ thread */
+/* --------------------------------------------------------------------------------------- thread */
 
 static int milliseconds_until(uint64_t when_ns)
 {
@@ -340,7 +340,8 @@ static int sooner_ms(int first_ms, int second_ms)
     return first_ms < 0 || (second_ms >= 0 && second_ms < first_ms) ? second_ms : first_ms;
 }
 
-/* False when the system has no descriptor for an incoming connection. It stays in the queue then, where poll would see it again at once. */
+/* False when the system has no descriptor for an incoming connection. It stays in the queue then,
+ * where poll would see it again at once. */
 static bool accept_one(void)
 {
     const int fd = accept4(listening_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -389,14 +390,15 @@ static void close_all(void)
     if (fd >= 0) close(fd);
 }
 
-/* Whether the thread is where it allocates nothing and holds nothing: without the lock, but not on its way to its loop. Who ends it has
- * `life`. */
+/* Whether the thread is where it allocates nothing and holds nothing: without the lock, but not on
+ * its way to its loop. Who ends it has `life`. */
 static bool is_between_answers(void)
 {
     return !thread_runs || thread_is_up;
 }
 
-/* In a child of fork: the thread is the parent's, and so are the clients. The name stays the parent's alone. */
+/* In a child of fork: the thread is the parent's, and so are the clients. The name stays the
+ * parent's alone. */
 static void begin_anew(bool is_held)
 {
     (void)is_held;

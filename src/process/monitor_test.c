@@ -113,7 +113,8 @@ static void *own_id(void *id)
     return NULL;
 }
 
-/* After a first thread, since the first may bring a thread of ThreadSanitizer's with it that stays. */
+/* After a first thread, since the first may bring a thread of ThreadSanitizer's with it that stays.
+ * */
 static int threads_without_others(void)
 {
     char name[64];
@@ -275,7 +276,8 @@ static uint64_t own_processor_ns(void)
     return (uint64_t)used.tv_sec * SECOND + (uint64_t)used.tv_nsec;
 }
 
-/* A connection for which there is no descriptor stays in the queue: a thread that polls for it again and again burns a processor. */
+/* A connection for which there is no descriptor stays in the queue: a thread that polls for it
+ * again and again burns a processor. */
 static void without_descriptors_it_rests_and_still_hears_the_others(void **state)
 {
     (void)state;
@@ -495,7 +497,7 @@ static void processes_of_the_same_pid_have_files_of_their_own(void **state)
     assert_int_equal(found, CONTAINERS);
 }
 
-/* ------------------------------------------------------------------------------------------------- forks */
+/* ---------------------------------------------------------------------------------------- forks */
 
 static int be_a_child(void)
 {

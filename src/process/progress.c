@@ -73,15 +73,17 @@ static void sleep_deeply(void)
     atomic_store(&asleep, 0);
 }
 
-/* The lock is free for a moment only between two passes, and a fork that sleeps would miss it. Forks without end do not stop us. */
+/* The lock is free for a moment only between two passes, and a fork that sleeps would miss it.
+ * Forks without end do not stop us. */
 static void let_forks_go_first(void)
 {
     for (int naps = 0; naps < FORK_NAPS_MAX && fork_awaits(FORK_PROGRESS); naps++)
         nanosleep(&(struct timespec){0, NAP_NS_MIN}, NULL);
 }
 
-/* When the next pass is worth its switches of context. After something moved the next pass follows at once: ranks of a host wait for each
- * other. What does not come is awaited ever longer: a quarter is added to the wait at most. */
+/* When the next pass is worth its switches of context. After something moved the next pass follows
+ * at once: ranks of a host wait for each other. What does not come is awaited ever longer: a
+ * quarter is added to the wait at most. */
 struct pace {
     uint64_t moved_ns; /* the end of the last pass that moved something */
     unsigned naps;     /* since then */
@@ -161,8 +163,9 @@ static void *thread_main(void *unused)
     return NULL;
 }
 
-/* With the lock held. A thread that has said its last word is waited for: who forks or unloads the library after the
- * last communicator is gone must not meet the rest of it, which may hold the locks of others. */
+/* With the lock held. A thread that has said its last word is waited for: who forks or unloads the
+ * library after the last communicator is gone must not meet the rest of it, which may hold the
+ * locks of others. */
 static void join_thread(void)
 {
     if (thread_runs || !thread_to_join) return;
@@ -176,7 +179,8 @@ static bool is_in_pass(void)
     return is_thread;
 }
 
-/* Whether the thread is between two passes, or gone: not on its way to the first one, nor at its end. */
+/* Whether the thread is between two passes, or gone: not on its way to the first one, nor at its
+ * end. */
 static bool is_between_passes(void)
 {
     join_thread();

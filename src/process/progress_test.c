@@ -1,4 +1,5 @@
-/* progress_test.c - the thread asks its clients as long as there is something to move, and sleeps where it is told. */
+/* progress_test.c - the thread asks its clients as long as there is something to move, and sleeps
+ * where it is told. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,7 +116,7 @@ static void cpus_that_are_not_there_are_an_error(void **state)
     progress_unregister(&source.client);
 }
 
-/* ---------------------------------------------------------------------------------------------- forks */
+/* ---------------------------------------------------------------------------------------- forks */
 
 struct pair {
     struct progress_client client;

@@ -22,7 +22,8 @@ struct watch {
 FORK_LOCK(lock, FORK_WATCH, NULL);
 static struct watch *watches; /* under lock */
 
-/* Not every kernel, emulator and filter of system calls (seccomp) lets processes have such descriptors. Some complain each time. */
+/* Not every kernel, emulator and filter of system calls (seccomp) lets processes have such
+ * descriptors. Some complain each time. */
 static atomic_bool are_missing;
 
 /* -1 with errno. */

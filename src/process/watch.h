@@ -1,4 +1,5 @@
-/* watch.h - one descriptor for each process whose end matters here, however many communicators have ranks in it. */
+/* watch.h - one descriptor for each process whose end matters here, however many communicators have
+ * ranks in it. */
 #ifndef TUTTI_PROCESS_WATCH_H
 #define TUTTI_PROCESS_WATCH_H
 
@@ -8,9 +9,9 @@
 
 #include "tutti/tutti.h"
 
-/* A pidfd, readable when that process has ended; the same one for the same process. Every open needs a close. The
- * key tells processes apart (memory/heap.h): a pid alone may be another one's by now. -1 where there are no such descriptors: then
- * watch_has_ended is all there is. Any thread. */
+/* A pidfd, readable when that process has ended; the same one for the same process. Every open
+ * needs a close. The key tells processes apart (memory/heap.h): a pid alone may be another one's by
+ * now. -1 where there are no such descriptors: then watch_has_ended is all there is. Any thread. */
 enum tutti_status watch_open(uint64_t process_key, pid_t pid, int *fd);
 /* Does nothing if fd is -1. */
 void watch_close(int fd);

@@ -15,7 +15,7 @@
 
 enum { FILE_BYTES_MAX = 1 << 24, MESSAGE_SIZE = 512, LISTED_SIZE = 200 };
 
-/* ---------------------------------------------------------------------------------------- the file */
+/* ------------------------------------------------------------------------------------- the file */
 
 static enum tutti_status parse(const char *text, size_t size, struct topo *topo)
 {
@@ -49,7 +49,7 @@ enum tutti_status host_levels_read_topology(struct topo *topo)
     return status;
 }
 
-/* ------------------------------------------------------------------------------- machines by their names */
+/* ---------------------------------------------------------------------- machines by their names */
 
 static bool is_same_before_dots(const char *one, const char *other)
 {
@@ -116,7 +116,7 @@ static int place_of(const struct topo *topo, int machine, enum topo_kind kind)
     return place >= 0 ? place : machine;
 }
 
-/* ------------------------------------------------------------------------------------------------- levels */
+/* --------------------------------------------------------------------------------------- levels */
 
 static const enum topo_kind kinds[] = {TOPO_RACK, TOPO_SWITCH, TOPO_CLUSTER};
 enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
@@ -159,7 +159,8 @@ static enum tutti_status add_level(struct host_levels *levels, const int *group_
     return status == TUTTI_NO_MEMORY ? error_set(status, "levels: %s", message) : TUTTI_OK;
 }
 
-/* Fills a group of each kind for every rank; the order, which is not known yet, has their machines meanwhile. */
+/* Fills a group of each kind for every rank; the order, which is not known yet, has their machines
+ * meanwhile. */
 static enum tutti_status find_places(struct host_levels *levels, int **group_of,
                                      const char *const *host_names, const struct topo *topo)
 {

@@ -1,17 +1,19 @@
-/* host_levels.h - which ranks of a communicator stand together: on one host, behind one switch, in one rack.
+/* host_levels.h - which ranks of a communicator stand together: on one host, behind one switch, in
+ * one rack.
  *
  *     who is on which host (the rank discovery)  ─┐
  *                                            ├──► levels for plans, an order of ranks
  *     TUTTI_TOPO_FILE: racks and switches   ─┘
  *
- * 1. The first level is that of the hosts, even where each has one rank. Further ones come from the topology, from the
- *    finest to the coarsest, where they tell hosts apart and nest: racks, switches, clusters
- *    (topo_place_of_machine).
+ * 1. The first level is that of the hosts, even where each has one rank. Further ones come from the
+ *    topology, from the finest to the coarsest, where they tell hosts apart and nest: racks,
+ *    switches, clusters (topo_place_of_machine).
  * 2. Machines of the topology are found by the names of hosts: exactly, or by the part before the
  *    first dot where just one machine fits so. Ranks that the topology has are not looked at: the
  *    host of each rank is known.
- * 3. Pure but for the file: ranks with the same hosts and the same file get the same of everything. Whether they have is
- *    what the fingerprint is for: ranks that do not agree make plans that do not fit each other.
+ * 3. Pure but for the file: ranks with the same hosts and the same file get the same of everything.
+ *    Whether they have is what the fingerprint is for: ranks that do not agree make plans that do
+ *    not fit each other.
  */
 #ifndef TUTTI_TEAM_HOST_LEVELS_H
 #define TUTTI_TEAM_HOST_LEVELS_H
@@ -30,14 +32,15 @@ struct host_levels {
     int *groups;
 };
 
-/* Reads the file that TUTTI_TOPO_FILE names, in the form of topo/racks.h, which needs no library (tutti-topo writes it from
- * JSON and XML); *topo, which is overwritten, is empty where nothing is named, and after a failure: SYSTEM, INVALID_OPTIONS, UNSUPPORTED or NO_MEMORY, with the file's name
- * in the message. */
+/* Reads the file that TUTTI_TOPO_FILE names, in the form of topo/racks.h, which needs no library
+ * (tutti-topo writes it from JSON and XML); *topo, which is overwritten, is empty where nothing is
+ * named, and after a failure: SYSTEM, INVALID_OPTIONS, UNSUPPORTED or NO_MEMORY, with the file's
+ * name in the message. */
 enum tutti_status host_levels_read_topology(struct topo *topo);
 
-/* host_of: of each rank the number of its host, of any kind; host_names: of each rank its host's name, looked at only
- * where there is a topology, which may be empty. INVALID_OPTIONS: the topology does not have a host, or has it twice;
- * NO_MEMORY. Nothing to release then. */
+/* host_of: of each rank the number of its host, of any kind; host_names: of each rank its host's
+ * name, looked at only where there is a topology, which may be empty. INVALID_OPTIONS: the topology
+ * does not have a host, or has it twice; NO_MEMORY. Nothing to release then. */
 enum tutti_status host_levels_init(struct host_levels *levels, int rank_count, const int *host_of,
                                    const char *const *host_names, const struct topo *topo);
 /* Makes levels from the rack of each host, of any number. Racks tell nothing if there is only one,

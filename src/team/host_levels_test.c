@@ -172,7 +172,7 @@ static void a_part_is_what_its_hosts_would_be(void **state)
     topo_release(&topo);
 }
 
-/* --------------------------------------------------------------------------------------- the file */
+/* ------------------------------------------------------------------------------------- the file */
 
 static void write_file(const char *name, const char *text)
 {

@@ -30,8 +30,8 @@ static struct team_hosts *allocate(int size)
     return NULL;
 }
 
-/* A table of ranks by a key of theirs, in which nothing is deleted: the place of the first rank with that key (the rank and 1), or the
- * free one where it belongs. */
+/* A table of ranks by a key of theirs, in which nothing is deleted: the place of the first rank
+ * with that key (the rank and 1), or the free one where it belongs. */
 static int *place_of(int *places, const uint64_t *keys, int size, uint64_t wanted)
 {
     const size_t place_count = 2 * (size_t)size;

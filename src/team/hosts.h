@@ -49,7 +49,8 @@ bool team_hosts_share_cores(const struct team_hosts *hosts);
  * ranks of the host. */
 bool team_hosts_crowd(const struct team_hosts *hosts, int rank);
 
-/* The cores that the ranks of a host may run on, of the host that has the fewest: the same on all ranks. */
+/* The cores that the ranks of a host may run on, of the host that has the fewest: the same on all
+ * ranks. */
 int team_hosts_core_count(const struct team_hosts *hosts);
 
 #endif

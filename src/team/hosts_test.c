@@ -63,7 +63,8 @@ static void hosts_are_numbered_in_the_order_of_their_first_ranks(void **state)
     }
 }
 
-/* Hosts 1, 2, 1, 3, 2, 4, whose ranks run on the cores 7, 8, 9 and 7 again; of host 4 nothing is known. */
+/* Hosts 1, 2, 1, 3, 2, 4, whose ranks run on the cores 7, 8, 9 and 7 again; of host 4 nothing is
+ * known. */
 static void hosts_that_share_cores_are_found(void **state)
 {
     static const uint64_t host_of[] = {1, 2, 1, 3, 2, 4}, cores[] = {7, 8, 9, 7, 8, 0};
@@ -107,7 +108,8 @@ static void hosts_that_share_cores_are_found(void **state)
     team_hosts_free(hosts);
 }
 
-/* Two hosts of four ranks, each of which is tied to cores of its own; or two to each set of cores. */
+/* Two hosts of four ranks, each of which is tied to cores of its own; or two to each set of cores.
+ * */
 static void ranks_that_are_tied_to_parts_of_a_host_do_not_crowd_it(void **state)
 {
     enum { SIZE = 8 };

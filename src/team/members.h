@@ -16,7 +16,8 @@ struct members {
     const int *order; /* near ranks side by side; the transport's. NULL: as they are numbered */
     struct host_levels *levels; /* of ranks on several hosts; NULL: all are on one */
     struct team_hosts *hosts;   /* NULL: all ranks are on this one */
-    /* By what algorithms are chosen: numbers (comm/knowledge.h), measured choices (NULL: none), the machines. All ranks agree. */
+    /* By what algorithms are chosen: numbers (comm/knowledge.h), measured choices (NULL: none), the
+     * machines. All ranks agree. */
     const struct knowledge *knowledge;
     const struct tune_table *table;
     struct tune_site site;

@@ -10,8 +10,9 @@
 
 #include "tutti/tutti.h"
 
-/* Checks the caller's options (NULL: none) and fills in what is left open. *environment: not OK, with this thread's error: a variable makes no
- * sense; what it says is as it ships then, and *options is complete all the same. */
+/* Checks the caller's options (NULL: none) and fills in what is left open. *environment: not OK,
+ * with this thread's error: a variable makes no sense; what it says is as it ships then, and
+ * *options is complete all the same. */
 enum tutti_status options_for_comm(const struct tutti_comm_options *user,
                                    struct tutti_comm_options *options,
                                    enum tutti_status *environment);
@@ -20,7 +21,8 @@ enum tutti_status options_for_comm(const struct tutti_comm_options *user,
 enum tutti_status options_for_derived(const struct tutti_comm_options *user,
                                       const struct tutti_comm_options *from,
                                       struct tutti_comm_options *options);
-/* Whether the options are good, as far as that can be told without the communicator that they are for; NULL is. */
+/* Whether the options are good, as far as that can be told without the communicator that they are
+ * for; NULL is. */
 enum tutti_status options_check_comm(const struct tutti_comm_options *user);
 /* Checks the options that a caller gives for one call, and copies them. */
 enum tutti_status options_for_call(const struct tutti_call_options *user,

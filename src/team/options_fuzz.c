@@ -1,5 +1,6 @@
-/* Whatever the knobs are set to, NAME=value a line: they are refused with INVALID_OPTIONS, or what they mean is within bounds; and
- * which network interfaces are chosen by them are some of those that there are. */
+/* Whatever the knobs are set to, NAME=value a line: they are refused with INVALID_OPTIONS, or what
+ * they mean is within bounds; and which network interfaces are chosen by them are some of those
+ * that there are. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

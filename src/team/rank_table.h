@@ -1,4 +1,5 @@
-/* rank_table.h - where all ranks of a communicator over several hosts are: one table for the ranks of a host, in their shared segment.
+/* rank_table.h - where all ranks of a communicator over several hosts are: one table for the ranks
+ * of a host, in their shared segment.
  *
  *     rank discovery: a table for each rank ──► the first rank of the host writes its table into the segment
  *                                          └──► each rank compares it with its own, and gives up its own

@@ -1,8 +1,8 @@
 /* team.h - a team: the ranks of a communicator as one of them sees them. It has their number, their
  * hosts, the transports that lead to them, and the lock of the thread that moves these.
  *
- * A team knows nothing of calls, nor of what becomes of its ranks. Everything but the domain stays as it is from the creation of the
- * communicator on.
+ * A team knows nothing of calls, nor of what becomes of its ranks. Everything but the domain stays
+ * as it is from the creation of the communicator on.
  */
 #ifndef TUTTI_TEAM_TEAM_H
 #define TUTTI_TEAM_TEAM_H

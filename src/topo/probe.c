@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-/* --------------------------------------------------------------------------------------------- schedule */
+/* ------------------------------------------------------------------------------------- schedule */
 
 int probe_round_count(int host_count)
 {
@@ -40,8 +40,9 @@ int probe_partner(const int *order, int host_count, int round, int host)
     int place = 0;
     while (place < host_count && order[place] != host) place++;
     assert(place < host_count && round >= 0 && round < rounds);
-    /* Places 0 to rounds - 1 move, the last one stays (nobody's with an odd number): two that move meet when their
-     * sum is twice the round, and who would meet itself meets the one that stays. */
+    /* Places 0 to rounds - 1 move, the last one stays (nobody's with an odd number): two that move
+     * meet when their sum is twice the round, and who would meet itself meets the one that
+     * stays. */
     int other = (2 * round + rounds - place) % rounds;
     if (place == rounds)
         other = round;
@@ -50,7 +51,7 @@ int probe_partner(const int *order, int host_count, int round, int host)
     return other < host_count ? order[other] : -1;
 }
 
-/* ------------------------------------------------------------------------------------------- clustering */
+/* ----------------------------------------------------------------------------------- clustering */
 
 static int ascending(const void *a, const void *b)
 {
@@ -72,8 +73,8 @@ static double usual_likeness(const double *likeness, int count, double *best)
     return best[count / 2];
 }
 
-/* Average linkage keeps means between groups: of a and b together to others, weighted by their sizes. A group has the
- * number of its first host. */
+/* Average linkage keeps means between groups: of a and b together to others, weighted by their
+ * sizes. A group has the number of its first host. */
 static void merge(double *mean, int *size, int *group_of, int count, int a, int b)
 {
     const size_t stride = (size_t)count;
@@ -146,8 +147,8 @@ static bool tells_apart(int groups, int host_count)
 
 int probe_racks(const struct probe *probe, int *rack_of)
 {
-    /* A pair that shares its path with one other at each time gets half; noise takes less than a quarter. A switch more takes
-     * at least half of the time again. */
+    /* A pair that shares its path with one other at each time gets half; noise takes less than a
+     * quarter. A switch more takes at least half of the time again. */
     const double rate_part = 0.75, latency_part = 1 / 1.5;
     const int count = probe->host_count;
     const size_t cells = (size_t)count * (size_t)count;
@@ -170,7 +171,7 @@ int probe_racks(const struct probe *probe, int *rack_of)
     return 1;
 }
 
-/* ----------------------------------------------------------------------------------------------- uplinks */
+/* -------------------------------------------------------------------------------------- uplinks */
 
 static double rate_of(const struct probe *probe, int tournament, int a, int b)
 {
@@ -189,7 +190,8 @@ static double best_rate(const struct probe *probe, int host)
     return best;
 }
 
-/* How many pairs crossed a rack's border in a round; adds what they got, in each direction, to *sum. 0: none, or of one it is not known. */
+/* How many pairs crossed a rack's border in a round; adds what they got, in each direction, to
+ * *sum. 0: none, or of one it is not known. */
 static int add_crossing(const struct probe *probe, const int *rack_of, int rack, int tournament,
                         const int *order, int round, double *sum)
 {
@@ -228,7 +230,7 @@ static int uplink_rates(const struct probe *probe, const int *rack_of, int rack,
     return count;
 }
 
-/* ------------------------------------------------------------------------------------------------ links */
+/* ---------------------------------------------------------------------------------------- links */
 
 struct samples {
     double *values;
@@ -301,7 +303,7 @@ enum tutti_status probe_links_find(const struct probe *probe, const int *rack_of
     return has_memory ? TUTTI_OK : error_set(TUTTI_NO_MEMORY, "what links carry: out of memory");
 }
 
-/* --------------------------------------------------------------------------------------------- topology */
+/* ------------------------------------------------------------------------------------- topology */
 
 /* Half of the least latency between hosts of one rack, or of different ones; 0: there are none. */
 static double least_latency(const struct probe *probe, const int *rack_of, bool across)

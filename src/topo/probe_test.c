@@ -219,7 +219,8 @@ static void rounds_that_were_not_played_say_nothing(void **state)
     assert_int_equal(links.uplink_byte_ns.count, 0);
 }
 
-/* A host and its partner of the other rack got half as much again as the others, in a round in which no other pair crossed the uplinks or all did. */
+/* A host and its partner of the other rack got half as much again as the others, in a round in
+ * which no other pair crossed the uplinks or all did. */
 static void a_round_that_was_lucky_makes_no_uplink_faster(void **state)
 {
     (void)state;

@@ -7,7 +7,7 @@
 
 static const char BLANKS[] = " \t\r\v\f";
 
-/* ------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 /* The text being read, up to the end of a line. */
 struct reader {
@@ -159,7 +159,7 @@ enum tutti_status topo_racks_load(const char *text, size_t text_bytes, struct to
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------- places */
+/* --------------------------------------------------------------------------------------- places */
 
 static int switch_of(const struct topo *topo, int machine)
 {
@@ -181,7 +181,7 @@ int topo_place_of_machine(const struct topo *topo, int machine, enum topo_kind k
     return kind == TOPO_SWITCH ? switch_of(topo, machine) : topo_within(topo, machine, kind);
 }
 
-/* ------------------------------------------------------------------------------------------- writing */
+/* -------------------------------------------------------------------------------------- writing */
 
 static bool is_writable(const char *name)
 {

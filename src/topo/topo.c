@@ -20,7 +20,7 @@ static const struct {
 
 static const char *const known_names[TOPO_KNOWN_COUNT] = {"assumed", "nominal", "measured"};
 
-/* ------------------------------------------------------------------------------------------------ building */
+/* ------------------------------------------------------------------------------------- building */
 
 static enum tutti_status no_memory(void)
 {
@@ -85,7 +85,7 @@ void topo_release(struct topo *topo)
     *topo = (struct topo){0};
 }
 
-/* ------------------------------------------------------------------------------------------------ texts */
+/* ---------------------------------------------------------------------------------------- texts */
 
 /* How many bytes the printable UTF-8 character at text has; 0: there is none. */
 static size_t character_size(const char *text)
@@ -140,7 +140,7 @@ static bool is_text(const char *text, size_t array_size)
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------------- validating */
+/* ----------------------------------------------------------------------------------- validating */
 
 static bool is_amount(double value)
 {
@@ -276,7 +276,7 @@ bool topo_equal(const struct topo *a, const struct topo *b)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------- asking */
+/* --------------------------------------------------------------------------------------- asking */
 
 const char *topo_kind_name(enum topo_kind kind)
 {
@@ -343,7 +343,7 @@ void topo_children(const struct topo *topo, int *first, int *next)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------- labels */
+/* --------------------------------------------------------------------------------------- labels */
 
 /* "32 MiB" */
 static void write_bytes(uint64_t bytes, char *text, size_t size)

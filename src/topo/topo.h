@@ -7,14 +7,15 @@
  *             └─ machine b ─┬─ nic eth0 ════╝
  *                           └─ package 0 ── L3 ── core 0 ── rank 1
  *
- * 1. Nodes and links are two arrays; everything is named by its index in them, so that a topology can be copied,
- *    sent and written down as it is.
+ * 1. Nodes and links are two arrays; everything is named by its index in them, so that a topology
+ *    can be copied, sent and written down as it is.
  * 2. Node 0 is the root. The parent of every other node has a smaller index than the node.
  * 3. Parts that stand in a machine are connected by standing there (memory, buses); above machines
  *    only links connect.
  * 4. Zero bytes, bytes per second or nanoseconds mean that the value is not known.
  *
- * It does not find paths (path.h), tell groups (levels.h), look at the host (discover.h) or know of files (format/).
+ * It does not find paths (path.h), tell groups (levels.h), look at the host (discover.h) or know of
+ * files (format/).
  */
 #ifndef TUTTI_TOPO_TOPO_H
 #define TUTTI_TOPO_TOPO_H
@@ -88,10 +89,11 @@ struct topo {
 };
 
 /* ------------------------------------------------------------------------------------------------ building
- * Nothing here takes a lock or keeps anything: any thread, one at a time per topology. On failure the message says
- * why (tutti_error_message) and the topology is as before. */
+ * Nothing here takes a lock or keeps anything: any thread, one at a time per topology. On failure
+ * the message says why (tutti_error_message) and the topology is as before. */
 
-/* Adds a node; *index is its. Checks nothing but the bounds (UNSUPPORTED) and memory. index may be NULL. */
+/* Adds a node; *index is its. Checks nothing but the bounds (UNSUPPORTED) and memory. index may be
+ * NULL. */
 enum tutti_status topo_add_node(struct topo *topo, const struct topo_node *node, int *index);
 /* The same for a link. */
 enum tutti_status topo_add_link(struct topo *topo, const struct topo_link *link);
@@ -106,8 +108,8 @@ struct topo_fault {
     const char *why; /* static; NULL: all is well */
 };
 
-/* Whether everything this header promises holds, for what came from outside: the first fault. NO_MEMORY only.
- * Functions that take a topology expect a valid one, unless they say otherwise. */
+/* Whether everything this header promises holds, for what came from outside: the first fault.
+ * NO_MEMORY only. Functions that take a topology expect a valid one, unless they say otherwise. */
 enum tutti_status topo_find_fault(const struct topo *topo, struct topo_fault *fault);
 /* The same: INVALID_OPTIONS, and the message has the fault. */
 enum tutti_status topo_validate(const struct topo *topo);
@@ -118,7 +120,7 @@ bool topo_equal(const struct topo *a, const struct topo *b);
  * UTF-8. */
 void topo_set_text(char *to, size_t to_size, const char *text);
 
-/* -------------------------------------------------------------------------------------------------- asking */
+/* --------------------------------------------------------------------------------------- asking */
 
 const char *topo_kind_name(enum topo_kind kind);
 /* TOPO_KIND_COUNT when there is none of that name. */
@@ -134,8 +136,8 @@ int topo_rank_count(const struct topo *topo);
 /* -1: there is no such rank. Looks at all nodes. */
 int topo_node_of_rank(const struct topo *topo, int rank);
 
-/* Fills first[] and next[], of node_count elements each: a node's first child and next sibling, in ascending order,
- * or -1. */
+/* Fills first[] and next[], of node_count elements each: a node's first child and next sibling, in
+ * ascending order, or -1. */
 void topo_children(const struct topo *topo, int *first, int *next);
 
 /* "L3 32 MiB", "core 3", "nic eth0". */

@@ -1,5 +1,5 @@
-/* control.h - the contract for control: what a rank knows of the ranks of other hosts, and how it tells
- * them small messages beside all links (transport.h).
+/* control.h - the contract for control: what a rank knows of the ranks of other hosts, and how it
+ * tells them small messages beside all links (transport.h).
  *
  *     unused ──link opened, connect, tell──► wanted ──connection──► up ◄──made again── lost
  *                                              │                                        │
@@ -17,10 +17,10 @@
  * long as it neither closes its transport nor breaks. The first 32 bits of a message are its kind.
  * The kind CONTROL_KIND_OWN belongs to control itself, and CONTROL_KIND_GREETING to links that are
  * beside it (data_order.h).
- *   - They do not overtake credit: when a peer hears a message, it has all credit that this rank had
- *     returned before it. (Otherwise a rank could hear that a peer left while it still waits for
- *     that peer's last credit.) Data itself may come later over connections; a rank that leaves waits
- *     until its data has been consumed. Beside links, data_order.h says what holds.
+ *   - They do not overtake credit: when a peer hears a message, it has all credit that this rank
+ *     had returned before it. (Otherwise a rank could hear that a peer left while it still waits
+ *     for that peer's last credit.) Data itself may come later over connections; a rank that leaves
+ *     waits until its data has been consumed. Beside links, data_order.h says what holds.
  *   - Giving up links (`stop`) leaves no gap before later messages.
  *   - A rank that hears a message may tell another one at once, so `tell` may be called meanwhile.
  *
@@ -106,8 +106,9 @@ struct control_ops {
     /* OK, or the error by which the last `progress` found that this rank can no longer reach its
      * peers; then it also sets this thread's error message. */
     enum tutti_status (*check)(const struct control *control);
-    /* The peer has left, or is taken for dead: nothing waits for it any more. An attempt to connect to it goes on all the same, since
-     * a rank that is taken for dead by mistake has to hear of the agreement on that. */
+    /* The peer has left, or is taken for dead: nothing waits for it any more. An attempt to connect
+     * to it goes on all the same, since a rank that is taken for dead by mistake has to hear of the
+     * agreement on that. */
     void (*forget)(struct control *control, int peer);
 };
 

@@ -160,7 +160,7 @@ void data_order_stop(struct data_order *order)
     order->is_stopped = true;
 }
 
-/* ------------------------------------------------------------------------ what is known of peers */
+/* ----------------------------------------------------------------------- what is known of peers */
 
 /* The time since which the links have been in trouble with a peer; 0: they are not. */
 static uint64_t trouble_with(const struct data_order *order, int peer,
@@ -227,7 +227,7 @@ void data_order_forget(struct data_order *order, int peer)
     if (order->links != NULL) order->links->ordered->forget(order->links, peer);
 }
 
-/* ------------------------------------------------------------------------------------ life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 enum tutti_status data_order_create(const struct data_order_options *options,
                                     struct data_order **created)
@@ -270,7 +270,7 @@ size_t data_order_bytes(const struct data_order *order)
     return bytes;
 }
 
-/* ---------------------------------------------------------------------------- for parts of a table */
+/* ------------------------------------------------------------------------- for parts of a table */
 
 bool ordered_not_greeted(struct transport *transport, int peer, const void *greeting, size_t bytes)
 {

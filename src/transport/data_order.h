@@ -1,5 +1,5 @@
-/* data_order.h - the hook between control (control.h) and links whose data goes by another path, over
- * network cards, say: no control message overtakes data that was sent before it.
+/* data_order.h - the hook between control (control.h) and links whose data goes by another path,
+ * over network cards, say: no control message overtakes data that was sent before it.
  *
  *   rank a                                                        rank b
  *   links ─── messages 0 to 41 ─────────── the cards ──────────►  0 to 40 have come
@@ -56,10 +56,11 @@ struct beside_control_ops {
      * come without a gap. */
     uint64_t (*sent)(const struct transport *transport, int peer);
     uint64_t (*taken)(const struct transport *transport, int peer);
-    /* A greeting has come from that peer; it is foreign. False: it makes no sense, or is not expected;
-     * the log says so. */
+    /* A greeting has come from that peer; it is foreign. False: it makes no sense, or is not
+     * expected; the log says so. */
     bool (*greeted)(struct transport *transport, int peer, const void *greeting, size_t bytes);
-    /* Looks whether data to or from a peer is stuck or lost. Called again and again, until `stop`. */
+    /* Looks whether data to or from a peer is stuck or lost. Called again and again, until `stop`.
+     * */
     void (*examine)(struct transport *transport, int peer, const struct link_evidence *evidence);
     void (*report)(const struct transport *transport, int peer, struct link_report *report);
     /* OK, or the error by which this rank's end can no longer reach its peers; then it also sets

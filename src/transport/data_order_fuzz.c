@@ -1,7 +1,8 @@
 /* Sealed control messages of any bytes, from any peer, while links take messages, fail and stop.
  *
- * Each step is an octet that says what happens, and what follows it. Whatever comes, only whole messages
- * are heard, none of them before data that was sent before it, unless links fail or too many wait. */
+ * Each step is an octet that says what happens, and what follows it. Whatever comes, only whole
+ * messages are heard, none of them before data that was sent before it, unless links fail or too
+ * many wait. */
 #include <stdlib.h>
 #include <string.h>
 

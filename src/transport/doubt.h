@@ -1,5 +1,5 @@
-/* doubt.h - whether a rank whose network card seems to fail is to be taken for gone. Pure: time, and
- * what is seen, are arguments.
+/* doubt.h - whether a rank whose network card seems to fail is to be taken for gone. Pure: time,
+ * and what is seen, are arguments.
  *
  *     an operation for it fails ───────────────────────────────────┐
  *     a message of it does not come ──┐ 3 s, while it is heard     ├─► trouble ──3 s, and time for others──► gone
@@ -31,8 +31,8 @@ struct doubt {
 };
 
 /* One look at something that still does not move. heard_ns: when the peer was heard last beside the
- * card. True: it never will move. Time in which the peer was stopped does not count, nor does time in
- * which this rank was. */
+ * card. True: it never will move. Time in which the peer was stopped does not count, nor does time
+ * in which this rank was. */
 bool doubt_look(struct doubt *doubt, uint64_t heard_ns, uint64_t now_ns);
 
 /* The trouble that a rank has with a peer, over the card. */

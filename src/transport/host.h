@@ -5,8 +5,8 @@
  * ranks of something larger, links show names instead as their `peer`; the functions that open
  * links take numbers in any case.
  *
- * Any thread may ask whether the process of a rank has ended (transports_process_has_ended in open.h),
- * at any time between opening and closing.
+ * Any thread may ask whether the process of a rank has ended (transports_process_has_ended in
+ * open.h), at any time between opening and closing.
  */
 #ifndef TUTTI_TRANSPORT_HOST_H
 #define TUTTI_TRANSPORT_HOST_H

@@ -117,8 +117,8 @@ static enum tutti_status join(struct transport_set *set, const struct remote_opt
     return TUTTI_OK;
 }
 
-/* Opens links of another kind than TCP's, if there are to be any, and what keeps control in order with
- * them. */
+/* Opens links of another kind than TCP's, if there are to be any, and what keeps control in order
+ * with them. */
 static enum tutti_status open_links(struct transport_set *set, const struct remote_options *options)
 {
     const struct data_order_options order = {.rank = options->rank,

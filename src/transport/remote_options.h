@@ -1,5 +1,5 @@
-/* remote_options.h - the options of what leads to ranks which share no memory with this one: of links
- * (transport.h), and of control (control.h). */
+/* remote_options.h - the options of what leads to ranks which share no memory with this one: of
+ * links (transport.h), and of control (control.h). */
 #ifndef TUTTI_TRANSPORT_REMOTE_OPTIONS_H
 #define TUTTI_TRANSPORT_REMOTE_OPTIONS_H
 

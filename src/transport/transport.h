@@ -175,7 +175,8 @@ struct transport_group {
 struct transport {
     const struct transport_ops *ops;
     const struct sharing_ops *sharing; /* transport_shares_nothing, if they do not */
-    /* What control asks of links that carry data beside it; NULL for links in memory and over TCP. */
+    /* What control asks of links that carry data beside it; NULL for links in memory and over TCP.
+     * */
     const struct beside_control_ops *ordered;
     int rank, size;
     /* The groups of which this rank is a member, from creation on. None: each message goes to one
@@ -202,8 +203,8 @@ struct transport {
 
 /* What only ranks that share memory can do: see `groups`, and LINK_SHARES. */
 struct sharing_ops {
-    /* As open_tx and open_rx, for links of one of `groups`: the link on which this rank sends to all others of the
-     * group, and the link on which a peer of the group does. */
+    /* As open_tx and open_rx, for links of one of `groups`: the link on which this rank sends to
+     * all others of the group, and the link on which a peer of the group does. */
     enum tutti_status (*open_multicast_tx)(struct transport *transport, int slot, int channel,
                                            int group, size_t bytes, struct link_tx **link);
     enum tutti_status (*open_multicast_rx)(struct transport *transport, int slot, int channel,
@@ -251,8 +252,8 @@ struct transport_ops {
     bool (*is_settled)(const struct transport *transport, int peer);
     /* Gives up all links for good: nothing is shown on them any more. True: memory that was posted
      * or advertised is no longer touched either. False: a rank that shares memory with this one may
-     * still be reading or writing there, so the caller waits until that rank has left its call; or a
-     * network card may, whose driver does not close it. */
+     * still be reading or writing there, so the caller waits until that rank has left its call; or
+     * a network card may, whose driver does not close it. */
     bool (*stop)(struct transport *transport);
     /* Announces that this rank is about to sleep: a look after this call sees everything that peers
      * published before it returned. Then the caller either cancels, or sleeps until a peer

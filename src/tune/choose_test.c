@@ -113,8 +113,9 @@ static uint64_t time_of(const struct ranking *ranking, const char *algorithm)
     return 0;
 }
 
-/* Ranks of a ring pass on sums before their neighbours take them, so most sums find no room on their link and are copied later. The second
- * lane of `twoshot` takes them meanwhile. Measured with 2 ranks: 1910 us and 1139. */
+/* Ranks of a ring pass on sums before their neighbours take them, so most sums find no room on
+ * their link and are copied later. The second lane of `twoshot` takes them meanwhile. Measured with
+ * 2 ranks: 1910 us and 1139. */
 static void sums_that_wait_for_room_are_copied(void **state)
 {
     (void)state;
@@ -126,7 +127,8 @@ static void sums_that_wait_for_room_are_copied(void **state)
     assert_true(time_of(&ranking, "circulant") > time_of(&ranking, "twoshot") * 5 / 4);
 }
 
-/* In mapped memory `twoshot` stores sums straight in the output of all ranks. Measured with 4 ranks on 2 cores: 1490 us, and 3090 by `double_tree`. */
+/* In mapped memory `twoshot` stores sums straight in the output of all ranks. Measured with 4 ranks
+ * on 2 cores: 1490 us, and 3090 by `double_tree`. */
 static void sums_are_placed_in_mapped_memory(void **state)
 {
     (void)state;
@@ -242,7 +244,8 @@ static void plans_have_ranks_in_their_order(void **state)
     }
 }
 
-/* Between hosts, of plans that cost about the same, one in which ranks keep their partners, or at least go from one to the next; not within a host. */
+/* Between hosts, of plans that cost about the same, one in which ranks keep their partners, or at
+ * least go from one to the next; not within a host. */
 static void partners_are_kept_where_that_costs_nothing(void **state)
 {
     (void)state;
@@ -525,7 +528,8 @@ static void hosts_that_are_known_can_be_made_use_of(void **state)
     assert_string_equal(chosen(call)->name, "hierarchical");
 }
 
-/* One core for each host, or for all: then few messages count, and not how many go after each other. */
+/* One core for each host, or for all: then few messages count, and not how many go after each
+ * other. */
 static void hosts_that_share_cores_send_less(void **state)
 {
     enum { RANKS = 8 };
@@ -555,8 +559,9 @@ static void hosts_that_share_cores_send_less(void **state)
         assert_int_equal(shared.ranked[i].time_ps, own.ranked[i].time_ps);
 }
 
-/* A cluster of cheap machines: one switch or two racks, 1 Gbit/s, hosts that share their cores. Shipped numbers take its cores for what
- * everything waits for, and would have calls send more than they must. */
+/* A cluster of cheap machines: one switch or two racks, 1 Gbit/s, hosts that share their cores.
+ * Shipped numbers take its cores for what everything waits for, and would have calls send more than
+ * they must. */
 static void what_hosts_measured_decides(void **state)
 {
     enum { RANKS = 8, FLAT_RANKS = 4 };
@@ -594,7 +599,8 @@ static void what_hosts_measured_decides(void **state)
                              .bytes = racks == 1 ? flat[i] : in_racks[i]},
                 .site = &site};
             const char *const name = chosen(call)->name;
-            /* Each of these sends and receives no more than it must; of racks, nothing twice over an uplink. */
+            /* Each of these sends and receives no more than it must; of racks, nothing twice over
+             * an uplink. */
             static const char *const least[] = {"ring", "hierarchical_ring", "halving_doubling",
                                                 "circulant", "twoshot"};
             int found = 0;
@@ -605,8 +611,9 @@ static void what_hosts_measured_decides(void **state)
     }
 }
 
-/* A calibration that had little of the memory: all cores together moved less than one alone. Ranks that copy one after the other then seemed to
- * take no longer than those that copy at the same time. */
+/* A calibration that had little of the memory: all cores together moved less than one alone. Ranks
+ * that copy one after the other then seemed to take no longer than those that copy at the same
+ * time. */
 static void ranks_that_work_at_the_same_time_are_faster(void **state)
 {
     (void)state;
@@ -638,7 +645,7 @@ static void deterministic_mode_leaves_moving_alone(void **state)
     assert_string_equal(chosen(call)->name, "ring");
 }
 
-/* ----------------------------------------------------------------------------------------- measurements */
+/* --------------------------------------------------------------------------------- measurements */
 
 static struct tune_entry measured(const char *name, uint64_t from, uint64_t to)
 {

@@ -40,7 +40,7 @@ static int rank_count_of(const struct estimate_shape *shape)
     return shape->of[HOST_RANKS] * shape->of[RACK_HOSTS] * shape->of[RACKS];
 }
 
-/* ------------------------------------------------------------------------------------------ many pieces */
+/* ---------------------------------------------------------------------------------- many pieces */
 
 static uint64_t largest_step(const struct plan *plan, size_t count, size_t element_bytes)
 {
@@ -83,7 +83,7 @@ static enum tutti_status simulate(const struct predict_job *job, const struct pl
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------- small shapes */
+/* --------------------------------------------------------------------------------- small shapes */
 
 /* A job of fewer ranks, with the memory to which it points. */
 struct small {
@@ -182,7 +182,7 @@ static enum tutti_status small_init(struct small *small, const struct estimate_s
     return place(small, job);
 }
 
-/* ---------------------------------------------------------------------------------------- what there is */
+/* -------------------------------------------------------------------------------- what there is */
 
 /* Groups have numbers of any kind. */
 static int count_groups(const int *group_of, const int *within, int rank_count)
@@ -245,7 +245,7 @@ static void shrink(struct estimate_shape *shape, bool is_scaled[DIMENSIONS])
         if (is_scaled[d]) shape->of[d] = 2;
 }
 
-/* -------------------------------------------------------------------------------------------- many ranks */
+/* ----------------------------------------------------------------------------------- many ranks */
 
 /* lg of a ratio of one at least, in thousandths, straight between powers of two. */
 static int64_t lg_permille(int count, int of)
@@ -295,7 +295,7 @@ static struct growth grow(const int64_t values[POINTS], int first, int count, bo
     return growth;
 }
 
-/* ---------------------------------------------------------------------------------------- stages */
+/* --------------------------------------------------------------------------------------- stages */
 
 /* A plan, wired. */
 struct made {
@@ -359,8 +359,8 @@ static uint64_t load_of(const struct model_result *result, int resource)
     return result->loads[resource].busy_ps;
 }
 
-/* The dimension whose next point is simulated next: one of those of which the least is known, and among these the one that grows the most;
- * -1: all are known. */
+/* The dimension whose next point is simulated next: one of those of which the least is known, and
+ * among these the one that grows the most; -1: all are known. */
 static int next_dimension(const struct estimate *estimate)
 {
     const int *const of = estimate->shape.of, *const small = estimate->small.of,
@@ -376,9 +376,10 @@ static int next_dimension(const struct estimate *estimate)
     return next;
 }
 
-/* The values of a quantity at the points of a dimension. A last one that is not known is taken to be the least that it can be: the one
- * before, or for a time and the load of a core what one rank has to do. The larger it is, the more grows the quantity, if the dimension
- * grows at least as much as its points. False: it is not known whether the quantity grows. */
+/* The values of a quantity at the points of a dimension. A last one that is not known is taken to
+ * be the least that it can be: the one before, or for a time and the load of a core what one rank
+ * has to do. The larger it is, the more grows the quantity, if the dimension grows at least as much
+ * as its points. False: it is not known whether the quantity grows. */
 static bool values_of(const struct estimate *estimate, int dimension,
                       uint64_t (*quantity)(const struct model_result *result, int which), int which,
                       int64_t values[POINTS])
@@ -482,7 +483,8 @@ static uint64_t count_elsewhere(const struct model_machine *machine, int host, c
     return count;
 }
 
-/* The time for which a core is busy at least with the messages that a rank exchanges with other hosts, whatever path each of them takes. */
+/* The time for which a core is busy at least with the messages that a rank exchanges with other
+ * hosts, whatever path each of them takes. */
 static uint64_t least_core_ps(const struct model_machine *machine, const struct rank_plan *plan)
 {
     const struct path_table *const table = machine->between;
@@ -519,8 +521,8 @@ static void outlines_release(struct outlines *outlines)
     for (int i = 0; i < OUTLINED_RANKS; i++) plan_rank_free(outlines->of[i]);
 }
 
-/* Looks at the plan of a host's first rank. For the last point of a dimension also at that of its last rank, since in a ring it is this one
- * that sends to the next host. */
+/* Looks at the plan of a host's first rank. For the last point of a dimension also at that of its
+ * last rank, since in a ring it is this one that sends to the next host. */
 static enum tutti_status outline_ranks(struct estimate *estimate, const struct small *small,
                                        int dimension, int point, struct outlines *outlines)
 {

@@ -20,7 +20,7 @@ static unsigned class_of(size_t bytes)
     return class;
 }
 
-/* ------------------------------------------------------------------------------------------------- machine */
+/* -------------------------------------------------------------------------------------- machine */
 
 uint64_t tune_site_fingerprint(const struct tune_site *site, uint64_t levels_fingerprint)
 {
@@ -152,12 +152,14 @@ void tune_room_release(struct tune_room *room)
     room->host_of = room->rack_of_host = room->cores_of_host = NULL;
 }
 
-/* -------------------------------------------------------------------------------------------- estimates */
+/* ------------------------------------------------------------------------------------ estimates */
 
-/* The model knows nothing of connections that slow down while they rest, nor of what is under way when several ranks turn to the same one.
- * So where plans cost about the same over a network, those in which ranks keep their partners are faster: of an allreduce of 16 MiB on 8
- * hosts others took up to 1.12 times as long as a ring over TCP, and 1.2 over a card in software, where the model saw 1.00. In an alltoall
- * no rank can; there, of 64 KiB to 1 MiB, direct took 1.0 to 1.9 times as long as pairwise. */
+/* The model knows nothing of connections that slow down while they rest, nor of what is under way
+ * when several ranks turn to the same one. So where plans cost about the same over a network, those
+ * in which ranks keep their partners are faster: of an allreduce of 16 MiB on 8 hosts others took
+ * up to 1.12 times as long as a ring over TCP, and 1.2 over a card in software, where the model saw
+ * 1.00. In an alltoall no rank can; there, of 64 KiB to 1 MiB, direct took 1.0 to 1.9 times as long
+ * as pairwise. */
 static uint64_t weighed_ps(const struct ranked *ranked)
 {
     return ranked->time_ps + (ranked->has_many_partners ? ranked->time_ps / 32 : 0);
@@ -223,8 +225,9 @@ static bool partners_matter(const struct model_machine *machine)
     return (machine->host_count > 1 || is_loopback) && machine->rank_count > 2;
 }
 
-/* Whether ranks have no more partners under way than they must. With one rank on each host a hierarchical ring is two rings between the same
- * ranks: of an allreduce of 16 MiB on 8 hosts over a card in software it took 1.08 times as long as one. */
+/* Whether ranks have no more partners under way than they must. With one rank on each host a
+ * hierarchical ring is two rings between the same ranks: of an allreduce of 16 MiB on 8 hosts over
+ * a card in software it took 1.08 times as long as one. */
 static bool has_few_partners(const struct model_machine *machine, const struct algorithm *algorithm)
 {
     if (algorithm->needs_levels && machine->host_count == machine->rank_count) return false;
@@ -326,7 +329,7 @@ static void list_all(const struct tune_question *question, struct ranking *ranki
             ranking->ranked[ranking->count++] = (struct ranked){.algorithm = &algo_list[i]};
 }
 
-/* ------------------------------------------------------------------------------------------- what is kept */
+/* --------------------------------------------------------------------------------- what is kept */
 
 enum { KEPT = 512 };
 

@@ -181,7 +181,7 @@ void rules_free(struct rules *rules)
     free(rules);
 }
 
-/* ---------------------------------------------------------------------------------------------------- files */
+/* ---------------------------------------------------------------------------------------- files */
 
 int rules_file_count(const struct rules *rules)
 {
@@ -210,7 +210,7 @@ void rules_set_file(struct rules *rules, int index, const struct algorithm *algo
     rules->rules[file_rule(rules, index) - rules->rules].algorithm = algorithm;
 }
 
-/* -------------------------------------------------------------------------------------------------- answers */
+/* -------------------------------------------------------------------------------------- answers */
 
 static const struct rule *last_match(const struct rules *rules, enum collective collective,
                                      size_t bytes, bool forbids, const char *name)

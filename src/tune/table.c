@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/status.h"
 
-/* ------------------------------------------------------------------------------------------------------ keys */
+/* ----------------------------------------------------------------------------------------- keys */
 
 enum { KEY_WORDS = 7 };
 
@@ -62,7 +62,7 @@ const struct tune_entry *tune_table_find(const struct tune_table *table, const s
     return compare(&entry->key, key) == 0 && entry->bytes_from <= bytes ? entry : NULL;
 }
 
-/* -------------------------------------------------------------------------------------------------- adding */
+/* --------------------------------------------------------------------------------------- adding */
 
 void tune_table_init(struct tune_table *table)
 {
@@ -170,7 +170,7 @@ enum tutti_status tune_table_merge(struct tune_table *table, const struct tune_t
     return TUTTI_OK;
 }
 
-/* --------------------------------------------------------------------------------------------- fingerprint */
+/* ---------------------------------------------------------------------------------- fingerprint */
 
 static uint64_t take_entry(uint64_t hash, const struct tune_entry *entry)
 {

@@ -66,7 +66,8 @@ void tune_table_release(struct tune_table *table);
  * is out of bounds, and the message says which; UNSUPPORTED: there are TUNE_ENTRIES_MAX; NO_MEMORY.
  * On failure the table is as it was. */
 enum tutti_status tune_table_add(struct tune_table *table, const struct tune_entry *entry);
-/* Adds all entries of another table, and is loaded if that one is. On failure the table has some of them. */
+/* Adds all entries of another table, and is loaded if that one is. On failure the table has some of
+ * them. */
 enum tutti_status tune_table_merge(struct tune_table *table, const struct tune_table *other);
 
 /* The entry for calls with blocks of so many bytes; NULL: there is none. It belongs to the table,

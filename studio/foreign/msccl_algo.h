@@ -5,7 +5,8 @@
  *         <tb id send recv chan>
  *           <step s type srcbuf srcoff dstbuf dstoff cnt depid deps hasdep/>
  *
- * Everything lies in one array of its sort, in the order of the file, so that what belongs to one element lies side by side.
+ * Everything lies in one array of its sort, in the order of the file, so that what belongs to one
+ * element lies side by side.
  */
 #ifndef TUTTI_STUDIO_FOREIGN_MSCCL_ALGO_H
 #define TUTTI_STUDIO_FOREIGN_MSCCL_ALGO_H

@@ -49,7 +49,8 @@ static void algorithms_need_what_they_are_known_to_need(void **state)
     assert_int_equal(depth_of_algorithm(COLLECTIVE_ALLREDUCE, "torus", 6), 2);
 }
 
-/* An allgather around a ring of three, each rank of which sends `ahead` chunks before it passes on the first. */
+/* An allgather around a ring of three, each rank of which sends `ahead` chunks before it passes on
+ * the first. */
 static void a_circle_of_fused_steps_needs_room_for_one_more(void **state)
 {
     (void)state;

@@ -5,11 +5,14 @@
  *     number    thread blocks and the steps in them; atoms with several dependencies come after a nop for each but one
  *     print
  *
- * 1. A connection is a port of the wiring (plan/wiring.h): source, destination, and a channel that is chosen here.
- * 2. A thread block belongs to one lane, and its atoms keep the lane's order; two neighbours of a lane in different blocks have a
- *    dependency. So the blocks of a lane do just what the lane does.
- * 3. Connections that share a block share a channel, and then those that share with them: a *class*. Two connections of a class
- *    never have the same ends; two classes that have two such connections get different channels.
+ * 1. A connection is a port of the wiring (plan/wiring.h): source, destination, and a channel that
+ *    is chosen here.
+ * 2. A thread block belongs to one lane, and its atoms keep the lane's order; two neighbours of a
+ *    lane in different blocks have a dependency. So the blocks of a lane do just what the lane
+ *    does.
+ * 3. Connections that share a block share a channel, and then those that share with them: a
+ *    *class*. Two connections of a class never have the same ends; two classes that have two such
+ *    connections get different channels.
  * 4. Every unfolded step has scratch memory of its own.
  */
 #include "studio/foreign/msccl_export.h"
@@ -98,7 +101,7 @@ const struct msccl_profile *msccl_profile_find(const char *name)
     return NULL;
 }
 
-/* ----------------------------------------------------------------------------------------------- channels */
+/* ------------------------------------------------------------------------------------- channels */
 
 static bool same_ends(const struct exporter *exporter, uint32_t a, uint32_t b)
 {
@@ -132,7 +135,8 @@ static void pair(struct exporter *exporter, uint32_t in, uint32_t out)
     exporter->sharing_in[out] = in;
 }
 
-/* The connection that a step takes last, if it can do so while it sends, and the first one that it sends to. */
+/* The connection that a step takes last, if it can do so while it sends, and the first one that it
+ * sends to. */
 static bool find_fused(const struct exporter *exporter, int rank, uint32_t step, uint32_t *in,
                        uint32_t *out)
 {
@@ -170,8 +174,8 @@ static int *counted(const struct census *census, int rank, int channel)
     return &census->counts[rank * CHANNELS_MAX + channel];
 }
 
-/* The blocks of a class, once more or once less. A port has a block at its source, and one at its destination unless that is the
- * block of the port that it shares it with. */
+/* The blocks of a class, once more or once less. A port has a block at its source, and one at its
+ * destination unless that is the block of the port that it shares it with. */
 static bool count_class(const struct exporter *exporter, const struct census *census,
                         uint32_t class, int channel, int more)
 {
@@ -199,7 +203,8 @@ static void count_local_lanes(const struct exporter *exporter, const struct cens
     }
 }
 
-/* The first channel in which neither another connection has the same ends nor a rank too many blocks. */
+/* The first channel in which neither another connection has the same ends nor a rank too many
+ * blocks. */
 static bool choose_channel(struct exporter *exporter, const struct census *census, uint32_t class)
 {
     for (int channel = 0; channel < CHANNELS_MAX; channel++) {
@@ -259,7 +264,7 @@ static bool set_up(struct exporter *exporter)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------- blocks */
+/* --------------------------------------------------------------------------------------- blocks */
 
 static int add_block(struct exporter *exporter, uint32_t in, uint32_t out)
 {
@@ -280,7 +285,8 @@ static int add_block(struct exporter *exporter, uint32_t in, uint32_t out)
     return exporter->block_count++;
 }
 
-/* Any connection of the lane, for what only works in memory; local lanes have a block of their own. */
+/* Any connection of the lane, for what only works in memory; local lanes have a block of their own.
+ * */
 static int block_for_local(struct exporter *exporter)
 {
     if (exporter->lane_block >= 0) return exporter->lane_block;
@@ -308,7 +314,7 @@ static int block_for(struct exporter *exporter, uint32_t in, uint32_t out)
     return add_block(exporter, in, out);
 }
 
-/* --------------------------------------------------------------------------------------------------- atoms */
+/* ---------------------------------------------------------------------------------------- atoms */
 
 static void add_atom(struct exporter *exporter, uint32_t step, struct atom atom)
 {
@@ -452,7 +458,8 @@ static void unfold(struct exporter *exporter, uint32_t step)
         unfolding.fused = out;
     unfolding.sends_more =
         send_count > 1 || (send_count == 1 && w->links[sends[0].link].port_count > 1);
-    /* The operands of one reduction may change places: (memory, message) is what the format can say. */
+    /* The operands of one reduction may change places: (memory, message) is what the format can
+     * say. */
     if (of->source_count > 1 && sources[0].is_link && !sources[1].is_link)
         order[0] = 1, order[1] = 0;
     for (uint32_t i = 0; i < of->source_count; i++) {
@@ -479,7 +486,7 @@ static void unfold(struct exporter *exporter, uint32_t step)
     }
 }
 
-/* ------------------------------------------------------------------------------------- dependencies, numbers */
+/* ------------------------------------------------------------------------ dependencies, numbers */
 
 /* Finds the atoms in other blocks for which this atom waits: *count of them, each once. `found` has
  * room for all. */
@@ -555,7 +562,7 @@ static bool check_channels(struct exporter *exporter)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------- printing */
+/* ------------------------------------------------------------------------------------- printing */
 
 static void print_place(FILE *file, const char *side, const struct plan_location *place,
                         bool is_used)
@@ -650,7 +657,7 @@ static void print_head(struct exporter *exporter)
     fprintf(file, ">\n");
 }
 
-/* ------------------------------------------------------------------------------------------------------ all */
+/* ------------------------------------------------------------------------------------------ all */
 
 static bool export_rank(struct exporter *exporter, int rank)
 {

@@ -5,12 +5,15 @@
  *     write     the plan, with the findings of the run
  *     prove     plan_verify
  *
- * The run finds what a plan says and a file does not: which step completes a reduction (`final`), which chunk scratch memory is
- * like, and, in place, whether a step reads what the application left there (then the plan reads its input) or what a step stored
- * (then its output). Blocks and connections make a Kahn network, so the order of the run does not matter, unless there is a race;
- * and the proof finds races. It finds, too, what the run does not look at: contributions that are counted twice, capacity.
+ * The run finds what a plan says and a file does not: which step completes a reduction (`final`),
+ * which chunk scratch memory is like, and, in place, whether a step reads what the application left
+ * there (then the plan reads its input) or what a step stored (then its output). Blocks and
+ * connections make a Kahn network, so the order of the run does not matter, unless there is a race;
+ * and the proof finds races. It finds, too, what the run does not look at: contributions that are
+ * counted twice, capacity.
  *
- * What a plan cannot say is noted and the run goes on: when the result turns out wrong, that is said instead.
+ * What a plan cannot say is noted and the run goes on: when the result turns out wrong, that is
+ * said instead.
  */
 #include "studio/foreign/msccl_import.h"
 
@@ -116,7 +119,8 @@ static void make_plan_with_copies(struct msccl_importer *importer, struct plan *
     importer->race.step = -1;
 }
 
-/* A proof ends at the first fault. Races behind a race are found by taking that one to be ordered. */
+/* A proof ends at the first fault. Races behind a race are found by taking that one to be ordered.
+ * */
 static void find_more_races(struct msccl_importer *importer)
 {
     struct plan *plan = NULL;

@@ -1,4 +1,5 @@
-/* msccl_import_state.h - the state of an import (msccl_import.c), and the functions that its files share.
+/* msccl_import_state.h - the state of an import (msccl_import.c), and the functions that its files
+ * share.
  *
  *     msccl_import.c           begins, makes the plan, more than once if need be, and ends
  *     msccl_import_wire.c      which block takes whose messages; whether the file's numbers fit each other

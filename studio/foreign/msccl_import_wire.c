@@ -1,4 +1,5 @@
-/* msccl_import_wire.c - which block takes whose messages, and whether the file's numbers fit each other. */
+/* msccl_import_wire.c - which block takes whose messages, and whether the file's numbers fit each
+ * other. */
 #include "base/collective.h"
 #include "studio/foreign/msccl_import_state.h"
 

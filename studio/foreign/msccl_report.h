@@ -1,7 +1,8 @@
 /* msccl_report.h - what became of an MSCCL file, and where.
  *
- * A file is *wrong* when it violates the format, or when the verifier disproves it. It is *not expressible* when it may well be
- * right, but a plan cannot say it: nothing is claimed about it then.
+ * A file is *wrong* when it violates the format, or when the verifier disproves it. It is *not
+ * expressible* when it may well be right, but a plan cannot say it: nothing is claimed about it
+ * then.
  */
 #ifndef TUTTI_STUDIO_FOREIGN_MSCCL_REPORT_H
 #define TUTTI_STUDIO_FOREIGN_MSCCL_REPORT_H
@@ -29,8 +30,8 @@ struct msccl_report {
     char further[MSCCL_FURTHER_MAX][MSCCL_MESSAGE_BYTES];
 };
 
-/* Fills in what is wrong; where something was before, this counts only if both are MSCCL_WRONG, as a further fault. Returns false, for the
- * caller to return. */
+/* Fills in what is wrong; where something was before, this counts only if both are MSCCL_WRONG, as
+ * a further fault. Returns false, for the caller to return. */
 __attribute__((format(printf, 7, 8))) bool msccl_refuse(struct msccl_report *report,
                                                         enum msccl_verdict verdict, int line,
                                                         int gpu, int block, int step,

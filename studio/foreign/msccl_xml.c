@@ -1,8 +1,9 @@
 /* msccl_xml.c - expat calls for every element that begins or ends.
  *
- * Four elements stand in each other, so what is open is one number. Attributes that are not known are left alone, as MSCCL's own
- * readers do; elements that are not known are refused. Foreign: the size and the number of everything are bounded, and documents
- * that declare a type, which is what entities would need, are refused.
+ * Four elements stand in each other, so what is open is one number. Attributes that are not known
+ * are left alone, as MSCCL's own readers do; elements that are not known are refused. Foreign: the
+ * size and the number of everything are bounded, and documents that declare a type, which is what
+ * entities would need, are refused.
  */
 #include "studio/foreign/msccl_xml.h"
 
@@ -31,7 +32,7 @@ struct reader {
     int block_room, step_room;
 };
 
-/* --------------------------------------------------------------------------------------------------- errors */
+/* --------------------------------------------------------------------------------------- errors */
 
 static int line_of(const struct reader *reader)
 {
@@ -63,7 +64,7 @@ fail(struct reader *reader, enum msccl_verdict verdict, const char *format, ...)
     XML_StopParser(reader->parser, XML_FALSE);
 }
 
-/* ----------------------------------------------------------------------------------------------- attributes */
+/* ----------------------------------------------------------------------------------- attributes */
 
 static const char *find(const char **attributes, const char *name)
 {
@@ -136,7 +137,7 @@ static enum msccl_type read_type(struct reader *reader, const char **attributes)
     return MSCCL_NOP;
 }
 
-/* -------------------------------------------------------------------------------------------------- elements */
+/* ------------------------------------------------------------------------------------- elements */
 
 static void *grow(struct reader *reader, void *items, size_t item_bytes, int count, int *room)
 {
@@ -285,7 +286,7 @@ static void XMLCALL refuse_doctype(void *context, const char *name, const char *
     fail(context, MSCCL_WRONG, "a document type is not expected here");
 }
 
-/* ------------------------------------------------------------------------------------------------------ all */
+/* ------------------------------------------------------------------------------------------ all */
 
 static void read_all(struct reader *reader, const char *text, size_t text_bytes)
 {

@@ -1,5 +1,5 @@
-/* Whatever bytes come: msccl_xml_load ends, what it refuses it refuses with a reason, and what it accepts it can write down and
- * accepts once more. */
+/* Whatever bytes come: msccl_xml_load ends, what it refuses it refuses with a reason, and what it
+ * accepts it can write down and accepts once more. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -14,7 +14,7 @@
 #include "studio/foreign/msccl_export.h"
 #include "studio/foreign/msccl_xml.h"
 
-/* ----------------------------------------------------------------------------------------------------- trees */
+/* ---------------------------------------------------------------------------------------- trees */
 
 static uint64_t mix(uint64_t x)
 {
@@ -159,7 +159,7 @@ static void assert_same_trees(const struct plan *a, const struct plan *b)
     trees_release(&right);
 }
 
-/* ----------------------------------------------------------------------------------------------- round trips */
+/* ---------------------------------------------------------------------------------- round trips */
 
 static char *exported(const struct plan *plan, const char *profile, bool in_place, size_t *size)
 {
@@ -229,7 +229,7 @@ static void every_algorithm_comes_back_with_the_same_trees(void **state)
     assert_true(count > 100);
 }
 
-/* ------------------------------------------------------------------------------------------------- refusals */
+/* ------------------------------------------------------------------------------------- refusals */
 
 static const char pair[] =
     "<algo name=\"pair\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"1\" ngpus=\"2\" "
@@ -309,7 +309,8 @@ static void load(const char *text, struct msccl_report *report)
     assert_int_equal(report->verdict, MSCCL_WRONG);
 }
 
-/* Thread blocks that read what another one writes, and wait for nothing: before it comes, or behind it in the file. */
+/* Thread blocks that read what another one writes, and wait for nothing: before it comes, or behind
+ * it in the file. */
 static void every_fault_is_told_with_the_writer(void **state)
 {
     static const char first[] =

@@ -7,10 +7,13 @@
  *     unfold    every step into waits, work and signals
  *     print
  *
- * 1. A channel signals forwards once a message, and backwards once a run; so a run leaves its counters as it found them.
- * 2. Between two GPUs, the ends of channels come in the same order on both: the runtime joins the k-th with the k-th.
+ * 1. A channel signals forwards once a message, and backwards once a run; so a run leaves its
+ *    counters as it found them.
+ * 2. Between two GPUs, the ends of channels come in the same order on both: the runtime joins the
+ *    k-th with the k-th.
  * 3. A semaphore is released once and acquired once a run.
- * 4. Only scratch memory is named from another GPU: it begins at the same offset everywhere, also in place.
+ * 4. Only scratch memory is named from another GPU: it begins at the same offset everywhere, also
+ *    in place.
  */
 #include "studio/foreign/mscclpp_export.h"
 
@@ -58,7 +61,7 @@ struct exporter {
     int *releases, *acquires; /* of each step: the first edge, or NONE */
 };
 
-/* --------------------------------------------------------------------------------------- memory and channels */
+/* -------------------------------------------------------------------------- memory and channels */
 
 static bool set_up(struct exporter *exporter)
 {
@@ -172,7 +175,7 @@ static void connect_ports(struct exporter *exporter)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------- order */
+/* ---------------------------------------------------------------------------------------- order */
 
 static bool add_edge(struct exporter *exporter, uint32_t from, uint32_t to)
 {
@@ -215,7 +218,7 @@ static bool order_lane(struct exporter *exporter, uint32_t lane)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------- unfolding */
+/* ------------------------------------------------------------------------------------ unfolding */
 
 /* Room for what a step of this rank waits for, tells others and reads. */
 struct lists {
@@ -388,7 +391,8 @@ static void unfold_sum(struct exporter *exporter, uint32_t step, const struct li
     finish_messages(exporter, step, sum, target_count, lists);
 }
 
-/* One operand. The next operation may rely on both the message and the place that the step stores to. */
+/* One operand. The next operation may rely on both the message and the place that the step stores
+ * to. */
 static void unfold_copy(struct exporter *exporter, uint32_t step, const struct lists *lists)
 {
     const struct plan_step *of = &exporter->rank_plan->steps[step];
@@ -414,7 +418,7 @@ static void unfold(struct exporter *exporter, uint32_t step, const struct lists 
     mscclpp_program_release_all(&exporter->program, lists->numbers, count);
 }
 
-/* --------------------------------------------------------------------------------------------------- printing */
+/* ------------------------------------------------------------------------------------- printing */
 
 static const char letters[PLAN_BUFFER_COUNT] = {'i', 'o', 's'};
 
@@ -476,7 +480,8 @@ static void print_operation(FILE *file, const struct mscclpp_operation *operatio
     fputc('}', file);
 }
 
-/* One member for each type of which there are some, as `{"TYPE_NAME": "memory", "NUMBERS_NAME": [0, 1]}`. */
+/* One member for each type of which there are some, as `{"TYPE_NAME": "memory", "NUMBERS_NAME": [0,
+ * 1]}`. */
 static void print_by_link(FILE *file, const char *type_name, const char *numbers_name,
                           int numbers[MSCCLPP_LINK_COUNT][MSCCLPP_CHANNELS_MAX],
                           const int counts[MSCCLPP_LINK_COUNT])
@@ -618,7 +623,7 @@ static void print_foot(const struct exporter *exporter)
             THREADS, ALIGNMENT, message_bytes_max(exporter));
 }
 
-/* -------------------------------------------------------------------------------------------------------- all */
+/* ------------------------------------------------------------------------------------------ all */
 
 static bool unfold_rank(struct exporter *exporter)
 {

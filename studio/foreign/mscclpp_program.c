@@ -70,7 +70,7 @@ int mscclpp_program_new_semaphore(struct mscclpp_program *program)
     return program->semaphore_count++;
 }
 
-/* -------------------------------------------------------------------------------------------------- memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 /* In place, a range of the input or of the output by the name of the larger of the two. */
 static struct plan_location in_memory(const struct mscclpp_program *program,
@@ -114,7 +114,7 @@ static void touch(struct mscclpp_program *program, struct plan_location place, u
         (struct mscclpp_access){in_memory(program, place), chunk_count, is_store};
 }
 
-/* -------------------------------------------------------------------------------------------------- blocks */
+/* --------------------------------------------------------------------------------------- blocks */
 
 static void threads_joined(struct mscclpp_program *program)
 {
@@ -176,7 +176,8 @@ static int find(const int *numbers, int count, int number)
     return i;
 }
 
-/* The block's own number of a channel or remote buffer that the GPU has; -1: the block has no room for one more. */
+/* The block's own number of a channel or remote buffer that the GPU has; -1: the block has no room
+ * for one more. */
 static int number_in_block(int *numbers, int *count, int most, int number)
 {
     const int i = find(numbers, *count, number);
@@ -266,7 +267,8 @@ static void add(struct mscclpp_program *program, const struct mscclpp_operation 
     if (!place_in_block(&program->blocks[program->block_count - 1], operation, announces, &placed)) {
         continue_lane(program);
         if (program->status != TUTTI_OK) return;
-        /* An empty block takes any operation: no operation has more channels or targets than a block. */
+        /* An empty block takes any operation: no operation has more channels or targets than a
+         * block. */
         if (!place_in_block(&program->blocks[program->block_count - 1], operation, announces,
                             &placed)) {
             refuse(program, "rank %d: an operation that fits into no thread block", program->rank);
@@ -278,7 +280,7 @@ static void add(struct mscclpp_program *program, const struct mscclpp_operation 
     note(program, operation);
 }
 
-/* ---------------------------------------------------------------------------------------------- operations */
+/* ----------------------------------------------------------------------------------- operations */
 
 static enum mscclpp_link link_of(const struct mscclpp_program *program, int channel)
 {
@@ -413,7 +415,7 @@ void mscclpp_program_reduce(struct mscclpp_program *program, const struct plan_l
     add(program, &operation, NULL);
 }
 
-/* ------------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 static void announcement(const struct mscclpp_block *block, int k,
                          struct mscclpp_operation *operation)

@@ -1,19 +1,22 @@
-/* mscclpp_program.h - what one GPU does, in operations of MSCCL++: thread blocks, and the order within and between them.
+/* mscclpp_program.h - what one GPU does, in operations of MSCCL++: thread blocks, and the order
+ * within and between them.
  *
- * The caller says for each lane, in order, what is copied, reduced, put, signalled and awaited. The program adds what the
- * runtime wants for that to mean what it says:
+ * The caller says for each lane, in order, what is copied, reduced, put, signalled and awaited. The
+ * program adds what the runtime wants for that to mean what it says:
  *
- * 1. Threads of a block run apart. `nop` joins them: between a wait and what may use what was awaited, between work and the
- *    signal that announces it, and between two works of which one stores what the other touches.
- * 2. A thread block has few operations, channels and remote buffers. When one is full, the lane goes on in another, which
- *    waits for a semaphore that the first one releases at its end.
+ * 1. Threads of a block run apart. `nop` joins them: between a wait and what may use what was
+ *    awaited, between work and the signal that announces it, and between two works of which one
+ *    stores what the other touches.
+ * 2. A thread block has few operations, channels and remote buffers. When one is full, the lane
+ *    goes on in another, which waits for a semaphore that the first one releases at its end.
  * 3. Blocks wait for each other, so all must run at once: there is a limit to them, too.
  * 4. Announcements go out at the very beginning of a block, before it waits for anything.
  * 5. Memory channels reach GPUs whose memory is mapped here; port channels reach all others, by a
  *    proxy that moves data later. So a send over a port is one operation, which ends when the data
  *    has been read (pwsf: put with signal and flush). An operation is over channels of one type.
  *
- * Numbers of channels, remote buffers and semaphores are those of the GPU; a block counts its own, which is translated here.
+ * Numbers of channels, remote buffers and semaphores are those of the GPU; a block counts its own,
+ * which is translated here.
  */
 #ifndef TUTTI_STUDIO_FOREIGN_MSCCLPP_PROGRAM_H
 #define TUTTI_STUDIO_FOREIGN_MSCCLPP_PROGRAM_H
@@ -124,8 +127,8 @@ struct mscclpp_program {
     size_t message_bytes;
 };
 
-/* An empty program for a GPU; shape, rank and in_place are as in the plan. Release after any outcome. One thread at a time uses
- * a program; no call blocks. */
+/* An empty program for a GPU; shape, rank and in_place are as in the plan. Release after any
+ * outcome. One thread at a time uses a program; no call blocks. */
 void mscclpp_program_init(struct mscclpp_program *program, const struct plan_shape *shape, int rank,
                           bool in_place, char *message, size_t message_bytes);
 void mscclpp_program_release(struct mscclpp_program *program);
@@ -152,15 +155,15 @@ void mscclpp_program_put(struct mscclpp_program *program, struct plan_location s
 void mscclpp_program_send(struct mscclpp_program *program, struct plan_location source,
                           const struct mscclpp_target *targets, int target_count,
                           uint32_t chunk_count);
-/* Stores the sum of 2 to MSCCLPP_PLACES_MAX sources at the destination, and puts it at up to MSCCLPP_TARGETS_MAX targets over memory
- * channels. */
+/* Stores the sum of 2 to MSCCLPP_PLACES_MAX sources at the destination, and puts it at up to
+ * MSCCLPP_TARGETS_MAX targets over memory channels. */
 void mscclpp_program_reduce(struct mscclpp_program *program, const struct plan_location *sources,
                             int source_count, struct plan_location destination,
                             const struct mscclpp_target *targets, int target_count,
                             uint32_t chunk_count);
 
-/* All operations of a block in order, with announcements and semaphores: the k-th one is written to *operation; false: there
- * are no more. */
+/* All operations of a block in order, with announcements and semaphores: the k-th one is written to
+ * *operation; false: there are no more. */
 bool mscclpp_program_operation(const struct mscclpp_program *program,
                                const struct mscclpp_block *block, int k,
                                struct mscclpp_operation *operation);

@@ -41,7 +41,7 @@ static void end(struct mscclpp_program *program)
     mscclpp_program_release(program);
 }
 
-/* ---------------------------------------------------------------------------------------------- within blocks */
+/* -------------------------------------------------------------------------------- within blocks */
 
 static void threads_join_between_a_wait_and_work_and_before_a_signal(void **state)
 {
@@ -102,7 +102,7 @@ static void many_targets_and_channels_take_several_operations(void **state)
     end(&program);
 }
 
-/* --------------------------------------------------------------------------------------------- between blocks */
+/* ------------------------------------------------------------------------------- between blocks */
 
 static int length(const struct mscclpp_program *program, int block)
 {

@@ -1,11 +1,11 @@
 /* nccl_xml.c - expat calls for every element that begins or ends; what is open is a stack.
  *
- * A <pci> is a bridge, a card, or neither, which its class and what is in it tell: bridges become switches when they
- * begin; a card only becomes a node when a <gpu> or a <net> comes in it. NVLinks name their targets by address, and
- * those may come later: they are resolved in the end.
+ * A <pci> is a bridge, a card, or neither, which its class and what is in it tell: bridges become
+ * switches when they begin; a card only becomes a node when a <gpu> or a <net> comes in it. NVLinks
+ * name their targets by address, and those may come later: they are resolved in the end.
  *
- * Foreign: the size, the depth and the number of everything are bounded, and documents that declare a type, which is
- * what entities would need, are refused.
+ * Foreign: the size, the depth and the number of everything are bounded, and documents that declare
+ * a type, which is what entities would need, are refused.
  */
 #include "studio/foreign/nccl_xml.h"
 
@@ -88,7 +88,7 @@ struct reader {
     int note_count;
 };
 
-/* --------------------------------------------------------------------------------------------------- errors */
+/* --------------------------------------------------------------------------------------- errors */
 
 static int line_of(const struct reader *reader)
 {
@@ -128,7 +128,7 @@ static void note_unknown(struct reader *reader, const char *element)
     reader->note(text, reader->context);
 }
 
-/* ----------------------------------------------------------------------------------------------- attributes */
+/* ----------------------------------------------------------------------------------- attributes */
 
 static const char *find(const char **attributes, const char *name)
 {
@@ -156,7 +156,8 @@ static int read_number(struct reader *reader, const char **attributes, const cha
     return absent;
 }
 
-/* "16.0 GT/s PCIe" is 16: the decimal number that a text begins with, whatever the locale. 0: none. */
+/* "16.0 GT/s PCIe" is 16: the decimal number that a text begins with, whatever the locale. 0: none.
+ * */
 static double leading_decimal(const char *text)
 {
     double value = 0, unit = 1;
@@ -235,7 +236,7 @@ static double xgmi_bytes_per_second(const char *architecture)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------ nodes */
+/* ---------------------------------------------------------------------------------------- nodes */
 
 /* 0, which is the root, after a failure. */
 static int add_node(struct reader *reader, const struct topo_node *node)
@@ -439,7 +440,7 @@ static void begin_xgmi(struct reader *reader, const char **attributes, const str
                frame->xgmi_bytes_per_second * read_number(reader, attributes, "count", LINKS_MAX, 1));
 }
 
-/* --------------------------------------------------------------------------------------------------- elements */
+/* ------------------------------------------------------------------------------------- elements */
 
 /* Whether an element may stand in the element around it. The system stands in nothing. */
 static bool belongs(enum element element, const struct frame *around)
@@ -524,7 +525,7 @@ static void XMLCALL refuse_doctype(void *context, const char *name, const char *
     fail(context, "a document type is not expected here");
 }
 
-/* ------------------------------------------------------------------------------------------------- the end */
+/* -------------------------------------------------------------------------------------- the end */
 
 /* A gpu, for looking up by machine and address. */
 struct card {

@@ -1,5 +1,5 @@
-/* Whatever bytes come: nccl_xml_load ends, what it accepts is valid, what it refuses it refuses with a line, and notes are
- * few and have lines. */
+/* Whatever bytes come: nccl_xml_load ends, what it accepts is valid, what it refuses it refuses
+ * with a line, and notes are few and have lines. */
 #include <stdlib.h>
 #include <string.h>
 

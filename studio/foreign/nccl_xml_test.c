@@ -11,8 +11,8 @@
 #include "studio/foreign/nccl_xml.h"
 #include "studio/topo/path.h"
 
-/* In the shape that NCCL dumps: two sockets; on the first a switch with two gpus and a nic, on the second a gpu, and a nic
- * that is on no bus. */
+/* In the shape that NCCL dumps: two sockets; on the first a switch with two gpus and a nic, on the
+ * second a gpu, and a nic that is on no bus. */
 static const char sample[] =
     "<system version=\"1\">\n"
     "  <cpu numaid=\"0\" affinity=\"00000000,0000000f\" arch=\"x86_64\" vendor=\"GenuineIntel\" "

@@ -79,7 +79,8 @@ static void show_inputs(struct contents *contents)
     }
 }
 
-/* From here on the cells of an all-to-all are outputs: empty, or in place with the blocks that ranks have for themselves. */
+/* From here on the cells of an all-to-all are outputs: empty, or in place with the blocks that
+ * ranks have for themselves. */
 static void turn_to_outputs(struct contents *contents)
 {
     const struct plan_shape *shape = &contents->plan->shape;

@@ -1,7 +1,9 @@
-/* contents.h - what a rank holds of every chunk, round by round: the best that it has seen, stored or on its way through.
+/* contents.h - what a rank holds of every chunk, round by round: the best that it has seen, stored
+ * or on its way through.
  *
- * A rank has a *cell* for each chunk that can be of use there. An all-to-all shows inputs at the start and outputs
- * from then on; a barrier has one cell a rank, for the ranks that are known to have entered.
+ * A rank has a *cell* for each chunk that can be of use there. An all-to-all shows inputs at the
+ * start and outputs from then on; a barrier has one cell a rank, for the ranks that are known to
+ * have entered.
  *
  *     contents_init ──► the inputs ── contents_show_round 0 ──► ── contents_show_round 1 ──► ... up to round_count
  */
@@ -32,12 +34,13 @@ struct contents {
 /* How many cells a rank has. */
 uint32_t contents_cell_count(const struct plan_shape *shape);
 
-/* Shows the inputs; none of them is fresh. The options are those of the rounds. NO_MEMORY: there is nothing to release. Any
- * thread, as for all functions here. */
+/* Shows the inputs; none of them is fresh. The options are those of the rounds. NO_MEMORY: there is
+ * nothing to release. Any thread, as for all functions here. */
 enum tutti_status contents_init(struct contents *contents, const struct plan *plan,
                                 const struct rounds *rounds, const struct rounds_options *options);
 void contents_release(struct contents *contents);
-/* Shows the results of a round, after those of all rounds before it. The results of round 0 are what the ranks had anyway. */
+/* Shows the results of a round, after those of all rounds before it. The results of round 0 are
+ * what the ranks had anyway. */
 void contents_show_round(struct contents *contents, uint32_t round);
 
 static inline struct contents_cell *contents_of(const struct contents *contents, int rank)

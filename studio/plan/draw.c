@@ -1,7 +1,7 @@
-/* draw.c - the sheet is drawn row by row.  A row is the one above, used again, and the cells that have changed; cells
- * that look the same are one path, and colours are classes of a style sheet.  So pictures stay small, and there
- * are two sets of colours: readers in dark mode get the second.  The ground is the picture's own, so that both
- * can be read on any page.
+/* draw.c - the sheet is drawn row by row.  A row is the one above, used again, and the cells that
+ * have changed; cells that look the same are one path, and colours are classes of a style sheet.
+ * So pictures stay small, and there are two sets of colours: readers in dark mode get the second.
+ * The ground is the picture's own, so that both can be read on any page.
  */
 #include "studio/plan/draw.h"
 

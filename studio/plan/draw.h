@@ -22,9 +22,9 @@ struct draw_options {
     const int *host_of; /* the hosts of the ranks, which are framed; NULL: they are not shown. The caller's */
 };
 
-/* Writes an SVG. On failure (UNSUPPORTED: too large for a picture; INVALID_ALGORITHM: it comes to a halt;
- * NO_MEMORY) nothing is written and *message says why (static text). options may be NULL: one port, no
- * values. Any thread. */
+/* Writes an SVG. On failure (UNSUPPORTED: too large for a picture; INVALID_ALGORITHM: it comes to a
+ * halt; NO_MEMORY) nothing is written and *message says why (static text). options may be NULL: one
+ * port, no values. Any thread. */
 enum tutti_status plan_draw_svg(const struct plan *plan, const struct draw_options *options,
                                 FILE *file, const char **message);
 

@@ -1,4 +1,5 @@
-/* draw_arrows.c - messages between two rows of a picture: arrows, and chips that show what they carry. */
+/* draw_arrows.c - messages between two rows of a picture: arrows, and chips that show what they
+ * carry. */
 #include <string.h>
 
 #include "studio/plan/draw_state.h"
@@ -12,7 +13,8 @@ enum {
 
 enum { GREY = UINT16_MAX }; /* the colour of an arrow that carries several chunks, or none */
 
-/* Arrows leave and arrive side by side, in the order of their other ends, so that they cross little. */
+/* Arrows leave and arrive side by side, in the order of their other ends, so that they cross
+ * little. */
 static uint32_t place_among(const struct draw_picture *picture, const struct round_message *message,
                             bool leaving)
 {

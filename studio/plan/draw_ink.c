@@ -72,10 +72,10 @@ static void print_colours(const struct draw_picture *picture, struct shades shad
     }
 }
 
-/* The classes. Texts: t title, u beside the boxes, r ranks, n and d in light and dark cells, s and small z in chips.
- * Grounds: g of the picture, b box, e empty cell, a veil over unwanted cells, h halo of an arrow, i inside of a chip.
- * Shapes: y frames of hosts, k cells, o their edges, l lines, q chips; v strokes of the ranks that a chunk has gone through, w strokes of
- * all ranks. */
+/* The classes. Texts: t title, u beside the boxes, r ranks, n and d in light and dark cells, s and
+ * small z in chips. Grounds: g of the picture, b box, e empty cell, a veil over unwanted cells, h
+ * halo of an arrow, i inside of a chip. Shapes: y frames of hosts, k cells, o their edges, l lines,
+ * q chips; v strokes of the ranks that a chunk has gone through, w strokes of all ranks. */
 void draw_print_style(const struct draw_picture *picture)
 {
     FILE *file = picture->file;

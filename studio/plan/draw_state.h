@@ -1,4 +1,5 @@
-/* draw_state.h - a picture of a plan while it is drawn (draw.c), and the functions that its files share.
+/* draw_state.h - a picture of a plan while it is drawn (draw.c), and the functions that its files
+ * share.
  *
  *     draw.c            the sheet: heads, rows from top to bottom, legend
  *     draw_boxes.c      a row: boxes, the cells in them, captions
@@ -96,7 +97,8 @@ static inline int draw_row_top(const struct draw_picture *picture, uint32_t roun
 
 /* Fills in sizes, from the contents and the rounds. */
 void draw_measure(struct draw_picture *picture);
-/* The strokes in a cell, one for each rank: how high they lie in a cell at y; their width; the gap between two of them. */
+/* The strokes in a cell, one for each rank: how high they lie in a cell at y; their width; the gap
+ * between two of them. */
 int draw_stroke_y(const struct draw_picture *picture, int y);
 double draw_stroke_width(const struct draw_picture *picture);
 double draw_stroke_gap(const struct draw_picture *picture);

@@ -22,7 +22,7 @@ struct player {
     FILE *file;
 };
 
-/* ---------------------------------------------------------------------------------------------- how large it is */
+/* ------------------------------------------------------------------------------ how large it is */
 
 static enum tutti_status refuse(uint64_t count, uint64_t count_max, const char *what, char *message,
                                 size_t message_bytes)
@@ -49,7 +49,7 @@ enum tutti_status plan_check_player(const struct plan *plan, char *message, size
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------ sets of ranks */
+/* -------------------------------------------------------------------------------- sets of ranks */
 
 static int compare_sets(const void *left, const void *right)
 {
@@ -87,7 +87,7 @@ static size_t set_number(const struct player *player, uint64_t ranks)
     return (size_t)(found - player->sets);
 }
 
-/* -------------------------------------------------------------------------------------------------- the optimum */
+/* ---------------------------------------------------------------------------------- the optimum */
 
 /* Blocks that the busiest rank sends or receives. */
 static double busiest_blocks(const struct player *player)
@@ -106,9 +106,10 @@ static double busiest_blocks(const struct player *player)
     return (double)most / player->plan->shape.parts;
 }
 
-/* The fewest blocks that the busiest rank can send or receive, whatever the plan. A rank must get what it does not have, and give
- * what only it has. In a reduction all but one contribution to an element travel, and so does its result to all ranks but one,
- * which on average is 2 (n-1)/n of a block for each rank of an allreduce (Patarasuk, Yuan, JPDC 69(2), 2009). */
+/* The fewest blocks that the busiest rank can send or receive, whatever the plan. A rank must get
+ * what it does not have, and give what only it has. In a reduction all but one contribution to an
+ * element travel, and so does its result to all ranks but one, which on average is 2 (n-1)/n of a
+ * block for each rank of an allreduce (Patarasuk, Yuan, JPDC 69(2), 2009). */
 static double least_blocks(const struct plan_shape *shape)
 {
     const double n = shape->rank_count;
@@ -121,7 +122,7 @@ static double least_blocks(const struct plan_shape *shape)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------- the data */
+/* ------------------------------------------------------------------------------------- the data */
 
 static void print_head(const struct player *player)
 {
@@ -310,7 +311,7 @@ static void print_data(struct player *player)
     print_frames(player);
 }
 
-/* ----------------------------------------------------------------------------------------------------- the page */
+/* ------------------------------------------------------------------------------------- the page */
 
 static char *data_of(struct player *player)
 {

@@ -1,4 +1,5 @@
-/* player_page.h - player.html, player.css and player.js as the program carries them (base/embedded.h): the page of a player (player.h).
+/* player_page.h - player.html, player.css and player.js as the program carries them
+ * (base/embedded.h): the page of a player (player.h).
  *
  * The page has marks for page_write: style, script, title, and plan, the data of the plan.
  */

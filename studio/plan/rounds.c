@@ -60,7 +60,7 @@ struct round_value rounds_input(const struct plan *plan, int rank, uint32_t chun
             has_number ? options->example_values[(size_t)rank * options->value_count + chunk] : 0};
 }
 
-/* --------------------------------------------------------------------------------------------- beginning */
+/* ------------------------------------------------------------------------------------ beginning */
 
 static bool fits(const struct plan *plan)
 {
@@ -103,7 +103,7 @@ static void begin_rank(struct replay *run, int rank)
     for (uint32_t i = 0; i < rank_plan->step_count; i++) state->step_round[i] = NOT_DONE;
 }
 
-/* ---------------------------------------------------------------------------------------------- messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 static bool same_group(const struct rank_plan *one, int one_group, const struct rank_plan *other,
                        int other_group)
@@ -115,8 +115,8 @@ static bool same_group(const struct rank_plan *one, int one_group, const struct 
                   a->member_count * sizeof *one->members) == 0;
 }
 
-/* The message that a source of this rank stands for, after `skip` others of the same link; -1 when it is not
- * there yet. */
+/* The message that a source of this rank stands for, after `skip` others of the same link; -1 when
+ * it is not there yet. */
 static int64_t find_message(const struct replay *run, const struct rank_plan *reader,
                             const struct plan_source *source, uint32_t skip)
 {
@@ -194,8 +194,8 @@ static void post(struct replay *run, const struct rank_plan *sender, const struc
     if (round > rounds->round_count) rounds->round_count = round;
 }
 
-/* The round in which a lane's next message travels: one that begins when the result is there, or as soon as the
- * lane has a port free. */
+/* The round in which a lane's next message travels: one that begins when the result is there, or as
+ * soon as the lane has a port free. */
 static uint32_t take_port(const struct replay *run, struct replayed_rank *state, uint32_t lane,
                           uint32_t result_round)
 {
@@ -227,7 +227,7 @@ static void send_result(struct replay *run, const struct rank_plan *rank_plan,
     }
 }
 
-/* ------------------------------------------------------------------------------------------------- steps */
+/* ---------------------------------------------------------------------------------------- steps */
 
 static bool is_ready(const struct replay *run, const struct rank_plan *rank_plan,
                      const struct plan_step *step)

@@ -1,8 +1,8 @@
 /* rounds.h - runs a plan in the head, at unit time, and keeps who sent what to whom in which round.
  *
- * In a round every lane can send `ports` messages (0: any number), one to a group counts as one; what it sends
- * must be there when the round begins. Local work takes no time. A step's round is the one at whose end its
- * result is there: 0 is the beginning.
+ * In a round every lane can send `ports` messages (0: any number), one to a group counts as one;
+ * what it sends must be there when the round begins. Local work takes no time. A step's round is
+ * the one at whose end its result is there: 0 is the beginning.
  *
  * It shows what a plan does, for drawing; whether that is right is for verify.h to say.
  */
@@ -58,8 +58,8 @@ struct rounds_options {
     uint32_t value_count;         /* of one rank */
 };
 
-/* On failure (NO_MEMORY; UNSUPPORTED: too large; INVALID_ALGORITHM: it comes to a halt or messages do not fit)
- * *rounds is empty and *message says why. Any thread; pure. */
+/* On failure (NO_MEMORY; UNSUPPORTED: too large; INVALID_ALGORITHM: it comes to a halt or messages
+ * do not fit) *rounds is empty and *message says why. Any thread; pure. */
 enum tutti_status rounds_init(struct rounds *rounds, const struct plan *plan,
                               const struct rounds_options *options, const char **message);
 void rounds_release(struct rounds *rounds);

@@ -7,7 +7,8 @@
 #include "studio/synth/late.h"
 #include "studio/synth/max_flow.h"
 
-/* Whether `each` from every root fits to every rank at once, over edges that carry floor(width * capacity). */
+/* Whether `each` from every root fits to every rank at once, over edges that carry floor(width *
+ * capacity). */
 struct question {
     const struct synth_graph *graph;
     int root;
@@ -76,7 +77,7 @@ static enum tutti_status check(const struct synth_graph *graph, int root)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------------ the bound */
+/* ------------------------------------------------------------------------------------ the bound */
 
 static struct synth_ratio ratio_of_cut(const struct question *question, const bool *is_before_cut)
 {
@@ -136,11 +137,12 @@ void synth_bound_release(struct synth_bound *bound)
     *bound = (struct synth_bound){.is_before_cut = NULL};
 }
 
-/* ------------------------------------------------------------------------------------------------ halves of the ranks */
+/* -------------------------------------------------------------------------- halves of the ranks */
 
 enum { HALVES_MAX = 64 };
 
-/* Sets the narrowest cut between the ranks from `first` on and the others. Two nodes behind the graph's stand for the halves. */
+/* Sets the narrowest cut between the ranks from `first` on and the others. Two nodes behind the
+ * graph's stand for the halves. */
 static enum tutti_status cut_half(const struct synth_graph *graph, int first, struct max_flow *flow,
                                   int64_t *capacity)
 {
@@ -184,9 +186,10 @@ enum tutti_status synth_bound_halves(const struct synth_graph *graph, uint64_t d
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ so many trees */
+/* -------------------------------------------------------------------------------- so many trees */
 
-/* The least width at which every edge carries as many trees as at this one: n / capacity for one of the edges. */
+/* The least width at which every edge carries as many trees as at this one: n / capacity for one of
+ * the edges. */
 static struct synth_ratio lowered(const struct question *question)
 {
     struct synth_ratio width = {0, 1};
@@ -219,7 +222,8 @@ static enum tutti_status suffices(struct question *question, struct synth_ratio 
     return TUTTI_OK;
 }
 
-/* Between one that is too little and one that suffices; capacities are small enough for the products. */
+/* Between one that is too little and one that suffices; capacities are small enough for the
+ * products. */
 static struct synth_ratio between(struct synth_ratio low, struct synth_ratio high)
 {
     const int64_t parts = INT64_C(1) << 26;

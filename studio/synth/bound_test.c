@@ -1,4 +1,5 @@
-/* bound_test.c - published throughput bounds, exactly, and every small random graph against all of its cuts. */
+/* bound_test.c - published throughput bounds, exactly, and every small random graph against all of
+ * its cuts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +36,8 @@ static void allgather_bounds_are_those_of_forestcoll(void **state)
     expect(graph_boxes(1, 8, 300, 0), SYNTH_EVERY_RANK, 7, 300);
     expect(graph_boxes(2, 8, 300, 25), SYNTH_EVERY_RANK, 3, 65);
     expect(graph_boxes(2, 8, 450, 50), SYNTH_EVERY_RANK, 3, 100);
-    /* Four sevenths of a host link are enough for the uplink; from there on the hosts' links count. */
+    /* Four sevenths of a host link are enough for the uplink; from there on the hosts' links count.
+     * */
     expect(graph_racks(2, 4, 7, 4), SYNTH_EVERY_RANK, 1, 1);
     expect(graph_racks(2, 4, 7, 3), SYNTH_EVERY_RANK, 4, 3);
     expect(graph_racks(2, 4, 1, 1), SYNTH_EVERY_RANK, 7, 1);
@@ -67,7 +69,8 @@ static void expect_halves(struct synth_graph graph, int64_t top, int64_t bottom)
     synth_graph_release(&graph);
 }
 
-/* A ring of p has p^2 / 4 blocks for two links there, so p^2 / 8; DGX-1 has the published 8/3, by the cut {0, 1, 2, 3}. */
+/* A ring of p has p^2 / 4 blocks for two links there, so p^2 / 8; DGX-1 has the published 8/3, by
+ * the cut {0, 1, 2, 3}. */
 static void halves_bind_an_alltoall(void **state)
 {
     (void)state;
@@ -119,7 +122,8 @@ static void no_cut_is_wider_than_the_bound(void **state)
     }
 }
 
-/* The width found is one that suffices; nothing below the bound ever is, and some number of trees attains it. */
+/* The width found is one that suffices; nothing below the bound ever is, and some number of trees
+ * attains it. */
 static void trees_of_one_width_attain_the_bound_for_some_number(void **state)
 {
     (void)state;

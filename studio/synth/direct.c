@@ -10,7 +10,8 @@
 #include "studio/synth/late.h"
 #include "studio/synth/z3.h"
 
-/* A block is named by its smallest rank. Level 0 has every rank by itself, level S all in one block. */
+/* A block is named by its smallest rank. Level 0 has every rank by itself, level S all in one
+ * block. */
 enum { RANKS = DIRECT_RANKS_MAX, LEVELS = DIRECT_STEPS_MAX + 1 };
 
 /* The facts about one chunk. Later the same places say whether these facts hold. */

@@ -1,9 +1,11 @@
 /* exact.h - whether a schedule of C chunks, S steps and R rounds exists, and the schedule.
  *
- * C counts the chunks of a rank's input (of its output where a reduce_scatter gives one), so an alltoall has C/n for each destination. All splits
- * of R rounds into S steps are asked, balanced ones first. Chunks are unknowns of a satisfiability question: chunk c goes over edge e in step
- * s; it is at most once received by every rank; so many fit over an edge. A schedule that is found has passed synth_steps_check; that there is
- * none is said only when the solver has refuted every split, or a checked cut has (time_cut.h), and `evidence` says which of both have, for all.
+ * C counts the chunks of a rank's input (of its output where a reduce_scatter gives one), so an
+ * alltoall has C/n for each destination. All splits of R rounds into S steps are asked, balanced
+ * ones first. Chunks are unknowns of a satisfiability question: chunk c goes over edge e in step s;
+ * it is at most once received by every rank; so many fit over an edge. A schedule that is found has
+ * passed synth_steps_check; that there is none is said only when the solver has refuted every
+ * split, or a checked cut has (time_cut.h), and `evidence` says which of both have, for all.
  *
  * reduce_scatter, reduce, scatter: the reverse of an allgather, a broadcast, a gather over the
  * reversed edges. gather: a maximum flow, where that has room; the solver is asked only about what
@@ -40,12 +42,14 @@ struct exact_answer {
     struct synth_steps steps; /* of EXACT_FEASIBLE; the caller's */
 };
 
-/* Blocks for at most about timeout_ns. INVALID_OPTIONS: a question about nothing, or a graph with switches; UNSUPPORTED: no solver here. */
+/* Blocks for at most about timeout_ns. INVALID_OPTIONS: a question about nothing, or a graph with
+ * switches; UNSUPPORTED: no solver here. */
 enum tutti_status exact_ask(const struct synth_graph *graph, const struct exact_question *question,
                             uint64_t timeout_ns, struct exact_answer *answer);
 void exact_answer_release(struct exact_answer *answer);
 
-/* A schedule than which no other has fewer steps and at most as many rounds for a chunk, or the other way round. */
+/* A schedule than which no other has fewer steps and at most as many rounds for a chunk, or the
+ * other way round. */
 struct exact_point {
     int chunk_count, step_count, round_count;
 };
@@ -61,14 +65,16 @@ enum { EXACT_FRONT_MAX = 64 };
 /* Hears of a front while it is being found, in the thread that asks for it. */
 struct exact_front_listener {
     void (*asks)(const struct exact_point *point, void *context); /* before each question */
-    /* A point of the front and its schedule, which is exact_front's. Any other status than OK ends the search with that status. */
+    /* A point of the front and its schedule, which is exact_front's. Any other status than OK ends
+     * the search with that status. */
     enum tutti_status (*finds)(const struct exact_point *point, const struct synth_steps *steps,
                                void *context);
     void *context;
 };
 
-/* Finds the points in order of their steps, one at most for each number of steps; *is_certain tells that nothing within the bounds remained
- * undecided. Blocks for about timeout_ns at most; the questions it asks are exact_ask's, and so are its failures. */
+/* Finds the points in order of their steps, one at most for each number of steps; *is_certain tells
+ * that nothing within the bounds remained undecided. Blocks for about timeout_ns at most; the
+ * questions it asks are exact_ask's, and so are its failures. */
 enum tutti_status exact_front(const struct synth_graph *graph,
                               const struct exact_front_question *question, uint64_t timeout_ns,
                               const struct exact_front_listener *listener, bool *is_certain);

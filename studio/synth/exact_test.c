@@ -129,7 +129,8 @@ static struct synth_steps found(const struct synth_graph *graph,
     return answer.steps;
 }
 
-/* A schedule that lacks a transfer, sends something too early or too much is refused: each one of them, changed. */
+/* A schedule that lacks a transfer, sends something too early or too much is refused: each one of
+ * them, changed. */
 static void changed_schedules_are_refused(void **state)
 {
     (void)state;

@@ -67,7 +67,7 @@ static enum tutti_status choose_width(const struct synth_graph *graph,
                                      : near_width(graph, options, &forest->k, &forest->width);
 }
 
-/* ------------------------------------------------------------------------------------- switches that do not add up */
+/* ------------------------------------------------------------------ switches that do not add up */
 
 struct sums {
     int64_t in, out;
@@ -131,7 +131,7 @@ static enum tutti_status trim(struct synth_graph *graph, uint64_t deadline_ns, b
     return forget_empty(graph);
 }
 
-/* ------------------------------------------------------------------------------------------------- all together */
+/* --------------------------------------------------------------------------------- all together */
 
 static enum tutti_status keep_rooms(const struct residual *residual, struct forest *forest)
 {

@@ -6,11 +6,13 @@
  *        │
  *        2
  *
- * 1. The bound is a fraction (bound.h). With the right unit every edge carries a whole number of trees, and k trees of each root attain it.
+ * 1. The bound is a fraction (bound.h). With the right unit every edge carries a whole number of
+ *    trees, and k trees of each root attain it.
  * 2. Switches are taken out (split.h), so that trees have ranks only.
- * 3. Trees grow edge by edge, the widest first, so that no known cut becomes too narrow for the rest; a flow finds the cuts. A tree
- *    that does not come about so grows anew, with a flow for every edge: then it always does (Edmonds, "Edge-Disjoint Branchings", 1973;
- *    Bérczi, Frank, "Packing Arborescences", 2010; ForestColl).
+ * 3. Trees grow edge by edge, the widest first, so that no known cut becomes too narrow for the
+ *    rest; a flow finds the cuts. A tree that does not come about so grows anew, with a flow for
+ *    every edge: then it always does (Edmonds, "Edge-Disjoint Branchings", 1973; Bérczi, Frank,
+ *    "Packing Arborescences", 2010; ForestColl).
  * 4. Pairs of edges make up a switch only if as much leads into it as out of it. Otherwise the
  *    surplus is left unused. Then, and if k was given, the ratio attained may be above the bound.
  *    Both are told.
@@ -52,8 +54,8 @@ struct forest_options {
     uint64_t deadline_ns; /* of clock_now_ns(); 0: never */
 };
 
-/* *forest is overwritten. INVALID_OPTIONS, INVALID_ROOT: as synth_bound_find; TIMEOUT; UNSUPPORTED; NO_MEMORY. Then it is
- * empty. Any thread; pure. */
+/* *forest is overwritten. INVALID_OPTIONS, INVALID_ROOT: as synth_bound_find; TIMEOUT; UNSUPPORTED;
+ * NO_MEMORY. Then it is empty. Any thread; pure. */
 enum tutti_status forest_make(const struct synth_graph *graph, const struct forest_options *options,
                               struct forest *forest);
 void forest_release(struct forest *forest);

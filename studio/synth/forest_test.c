@@ -1,4 +1,5 @@
-/* forest_test.c - trees attain the bound exactly, reach every rank, and share no edge beyond its capacity, switches included. */
+/* forest_test.c - trees attain the bound exactly, reach every rank, and share no edge beyond its
+ * capacity, switches included. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,8 @@
 
 enum { NODES_MAX = 64 };
 
-/* Uses of edges between ranks, then of what switches were split into, last split first, must fit the graph's own edges. */
+/* Uses of edges between ranks, then of what switches were split into, last split first, must fit
+ * the graph's own edges. */
 static void expect_capacities(const struct synth_graph *graph, const struct forest *forest)
 {
     static double used[NODES_MAX][NODES_MAX];
@@ -118,7 +120,8 @@ static void few_trees_come_near_to_the_bound(void **state)
     synth_graph_release(&graph);
 }
 
-/* Half of them have a switch with more capacity in than out. Without a switch nothing is ever lost. */
+/* Half of them have a switch with more capacity in than out. Without a switch nothing is ever lost.
+ * */
 static void chance_graphs_have_trees(void **state)
 {
     (void)state;

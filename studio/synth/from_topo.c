@@ -25,7 +25,7 @@ static int machine_of(const struct maker *maker, int node)
     return topo_within(maker->topo, node, TOPO_MACHINE);
 }
 
-/* ------------------------------------------------------------------------------------------- what is one node */
+/* ----------------------------------------------------------------------------- what is one node */
 
 static void count_inside(struct maker *maker)
 {
@@ -80,7 +80,7 @@ static enum tutti_status number_ranks(struct maker *maker)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------------ units */
+/* ---------------------------------------------------------------------------------------- units */
 
 /* By which part of itself a capacity may be changed: measurements are not more exact than 2 %. */
 static const double EXACT = 1e-9, MEASURED = 0.02, ROUNDED_MAX = 0.1;
@@ -135,7 +135,7 @@ static uint32_t units_of(struct maker *maker, double bytes_per_second)
     return (uint32_t)units;
 }
 
-/* ------------------------------------------------------------------------------------------------------ edges */
+/* ---------------------------------------------------------------------------------------- edges */
 
 static enum tutti_status number_of(struct maker *maker, int node, int *number)
 {

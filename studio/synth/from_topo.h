@@ -8,9 +8,11 @@
  * 2. An accelerator with one rank is that rank.
  * 3. Parts of a machine that no links join are joined by standing there (standing.h). The topology
  *    does not say how much that carries: it gets as much as all links of the topology together, so
- *    that it limits nothing. So ranks are joined here wherever there is a path between them (topo/path.h).
- * 4. Capacities are multiples of one unit. Measured ones are rounded by up to 2 % for it. If there is none that fits all of them, all
- *    are rounded; by how much is told, and more than a tenth is an error.
+ *    that it limits nothing. So ranks are joined here wherever there is a path between them
+ *    (topo/path.h).
+ * 4. Capacities are multiples of one unit. Measured ones are rounded by up to 2 % for it. If there
+ *    is none that fits all of them, all are rounded; by how much is told, and more than a tenth is
+ *    an error.
  */
 #ifndef TUTTI_STUDIO_SYNTH_FROM_TOPO_H
 #define TUTTI_STUDIO_SYNTH_FROM_TOPO_H
@@ -24,8 +26,9 @@ struct from_topo_notes {
     int switch_count;  /* nodes of the graph that are no ranks */
 };
 
-/* A valid topology, whose ranks are 0 to n - 1. *graph, which is overwritten, has bytes_per_second of its unit. INVALID_OPTIONS,
- * INVALID_RANK, UNSUPPORTED: the message names the node, the link, or the ranks that nothing joins; NO_MEMORY. Then the graph is empty. Any thread; pure. */
+/* A valid topology, whose ranks are 0 to n - 1. *graph, which is overwritten, has bytes_per_second
+ * of its unit. INVALID_OPTIONS, INVALID_RANK, UNSUPPORTED: the message names the node, the link, or
+ * the ranks that nothing joins; NO_MEMORY. Then the graph is empty. Any thread; pure. */
 enum tutti_status synth_graph_from_topo(const struct topo *topo, struct synth_graph *graph,
                                         struct from_topo_notes *notes);
 

@@ -1,5 +1,5 @@
-/* Whatever topology comes: a graph of it is one, or the refusal has a message; trees are found in time or not, never beyond what edges have
- * room for, and a plan of them is proven. */
+/* Whatever topology comes: a graph of it is one, or the refusal has a message; trees are found in
+ * time or not, never beyond what edges have room for, and a plan of them is proven. */
 #include <stdlib.h>
 
 #include "os/clock.h"

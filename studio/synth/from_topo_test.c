@@ -102,7 +102,8 @@ static void sockets_of_a_machine_are_joined_by_standing_in_it(void **state)
     synth_graph_release(&graph);
 }
 
-/* Two pairs with a link each, and nothing else: what is known to carry little is not gone around. */
+/* Two pairs with a link each, and nothing else: what is known to carry little is not gone around.
+ * */
 static void islands_are_joined_once_each(void **state)
 {
     (void)state;
@@ -123,7 +124,8 @@ static void islands_are_joined_once_each(void **state)
     synth_graph_release(&graph);
 }
 
-/* Sockets with a link between them use it; the rank that has none reaches the machine, and from there the first socket. */
+/* Sockets with a link between them use it; the rank that has none reaches the machine, and from
+ * there the first socket. */
 static void a_link_between_sockets_is_not_gone_around(void **state)
 {
     (void)state;
@@ -169,7 +171,8 @@ static void ranks_that_nothing_joins_are_named(void **state)
     assert_null(graph.edges);
 }
 
-/* Three rates of a noisy measurement are 6, 6 and 7 parts of the narrowest one; nominal ones would be taken to the letter. */
+/* Three rates of a noisy measurement are 6, 6 and 7 parts of the narrowest one; nominal ones would
+ * be taken to the letter. */
 static void what_was_measured_is_rounded(void **state)
 {
     (void)state;

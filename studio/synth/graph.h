@@ -1,4 +1,5 @@
-/* graph.h - what a schedule is synthesised for: ranks, switches, and how much fits through which link.
+/* graph.h - what a schedule is synthesised for: ranks, switches, and how much fits through which
+ * link.
  *
  *        rank 0 ══2══► rank 1          nodes 0 .. rank_count-1 are the ranks, in their order;
  *          ▲              │            whatever comes after them are switches: they pass on, and hold nothing
@@ -6,8 +7,9 @@
  *          │              ▼
  *        switch 3 ◄──1── rank 2
  *
- * An edge goes one way; a cable is two edges. Capacities are integers in a unit of the graph's (bytes_per_second each), so that what is
- * computed from them is exact. Between two nodes there is at most one edge in each direction: parallel links add up.
+ * An edge goes one way; a cable is two edges. Capacities are integers in a unit of the graph's
+ * (bytes_per_second each), so that what is computed from them is exact. Between two nodes there is
+ * at most one edge in each direction: parallel links add up.
  */
 #ifndef TUTTI_STUDIO_SYNTH_GRAPH_H
 #define TUTTI_STUDIO_SYNTH_GRAPH_H
@@ -36,8 +38,8 @@ struct synth_graph {
     int slot_count; /* a power of two, or 0 */
 };
 
-/* Adds to the capacity where there is such an edge already, and keeps the longer latency. INVALID_OPTIONS: ends that are not two
- * nodes, or a capacity out of range; NO_MEMORY. */
+/* Adds to the capacity where there is such an edge already, and keeps the longer latency.
+ * INVALID_OPTIONS: ends that are not two nodes, or a capacity out of range; NO_MEMORY. */
 enum tutti_status synth_graph_add(struct synth_graph *graph, int from, int to, uint32_t capacity,
                                   double latency_ns);
 /* NULL: there is none. Takes as long however many edges there are. */

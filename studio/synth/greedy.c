@@ -83,7 +83,8 @@ static enum tutti_status grow(void **items, int *room, int count, size_t bytes)
     return TUTTI_OK;
 }
 
-/* The shortest path back from `to`, edge by edge; `through` has the edge by which each node was reached. */
+/* The shortest path back from `to`, edge by edge; `through` has the edge by which each node was
+ * reached. */
 static enum tutti_status add_path(struct search *s, int from, int to, const int *through)
 {
     TRY(grow((void **)&s->paths, &s->path_room, s->path_count, sizeof *s->paths));

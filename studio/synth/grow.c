@@ -6,7 +6,8 @@
 #include "base/status.h"
 #include "studio/synth/late.h"
 
-/* A tree that does not reach all ranks yet; of one root there may be several, which began as one. */
+/* A tree that does not reach all ranks yet; of one root there may be several, which began as one.
+ * */
 struct sapling {
     int count; /* ranks that it reaches: the first ranks of order */
     int64_t weight;
@@ -70,7 +71,7 @@ static bool is_within(const struct sapling *sapling, const struct residual_cut *
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------- what fits */
+/* ------------------------------------------------------------------------------------ what fits */
 
 static enum tutti_status late(void)
 {
@@ -82,7 +83,8 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* How many trees may take that edge as far as the known cuts say. Cuts that the whole tree is in are wide enough for it. */
+/* How many trees may take that edge as far as the known cuts say. Cuts that the whole tree is in
+ * are wide enough for it. */
 static int64_t known_room(const struct grower *grower, const struct sapling *sapling, int from,
                           int to)
 {
@@ -137,7 +139,7 @@ static enum tutti_status sure_room(struct grower *grower, int from, int to, int6
     return TUTTI_OK;
 }
 
-/* ---------------------------------------------------------------------------------------------------- growing */
+/* -------------------------------------------------------------------------------------- growing */
 
 /* Wide edges come first, because they are not needed elsewhere. Of edges of about equal width, the
  * edge with which the tree is flatter comes first. */
@@ -173,7 +175,8 @@ static void consider_all(struct grower *grower, const struct sapling *sapling, i
     for (int i = 0; i < sapling->count; i++) consider(grower, sapling, sapling->order[i], to);
 }
 
-/* An edge that the whole tree may take, or else as much of it as possible: *amount is 0 where there is none. */
+/* An edge that the whole tree may take, or else as much of it as possible: *amount is 0 where there
+ * is none. */
 static enum tutti_status choose(struct grower *grower, const struct sapling *sapling, int *from,
                                 int *to, int64_t *amount)
 {
@@ -319,7 +322,7 @@ static enum tutti_status grow_root(struct grower *grower, bool *grown)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------- root after root */
+/* ------------------------------------------------------------------------------ root after root */
 
 static void drop_trees(struct forest *forest, int count)
 {

@@ -1,4 +1,5 @@
-/* late.h - whether the time that a search was given is over. Every loop that may take long asks so often that little comes between. */
+/* late.h - whether the time that a search was given is over. Every loop that may take long asks so
+ * often that little comes between. */
 #ifndef TUTTI_STUDIO_SYNTH_LATE_H
 #define TUTTI_STUDIO_SYNTH_LATE_H
 

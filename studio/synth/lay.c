@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "studio/synth/lay_rank.h"
 
-/* ---------------------------------------------------------------------------------------------------- segments */
+/* ------------------------------------------------------------------------------------- segments */
 
 /* Trees of one root in a forest, one after the other, in units of the layout. */
 struct walk {
@@ -55,7 +55,7 @@ static void add_roots(struct lay_out *layout)
         if (any->root == SYNTH_EVERY_RANK || any->root == r) add_root(layout, r);
 }
 
-/* -------------------------------------------------------------------------------------------------- all ranks */
+/* ------------------------------------------------------------------------------------ all ranks */
 
 static bool is_for_trees(const struct lay *lay)
 {

@@ -146,7 +146,7 @@ static void send_up(const struct writer *writer, const struct timetable_entry *e
     plan_end(b);
 }
 
-/* ------------------------------------------------------------------------------------------------------ lanes */
+/* ---------------------------------------------------------------------------------------- lanes */
 
 static bool sends(const struct timetable_entry *entry)
 {

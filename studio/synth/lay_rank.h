@@ -7,9 +7,11 @@
  *     down:  a rank stores what it receives in its output, and sends it from there to each child when the edge to it is free
  *     up:    a rank adds what it receives to what it has, and sends the sum on when all children's parts are in it
  *
- * 1. A lane only receives, or only sends, and has one peer; where a rank has more peers than lanes, some share one, in the timetable's order.
- *    So whatever a rank waits for keeps no other peer waiting.
- * 2. Sums are in the output where that has all blocks (allreduce), else in scratch: a partial sum has to wait somewhere.
+ * 1. A lane only receives, or only sends, and has one peer; where a rank has more peers than lanes,
+ *    some share one, in the timetable's order. So whatever a rank waits for keeps no other peer
+ *    waiting.
+ * 2. Sums are in the output where that has all blocks (allreduce), else in scratch: a partial sum
+ *    has to wait somewhere.
  */
 #ifndef TUTTI_STUDIO_SYNTH_LAY_RANK_H
 #define TUTTI_STUDIO_SYNTH_LAY_RANK_H

@@ -1,11 +1,12 @@
-/* max_flow.h - how much fits from one node of a network to another, and the cut that says why not more.
+/* max_flow.h - how much fits from one node of a network to another, and the cut that says why not
+ * more.
  *
  *     source ══3══► a ──1──► sink        flow 2; the source's side of the narrowest cut is {source, a}
  *          └───1───► b ──2──►┘
  *
- * Dinic's algorithm: Dinic, "Algorithm for solution of a problem of maximum flow in a network with power estimation", 1970.
- * Capacities are whole numbers, and so is every flow. It stops as soon as the flow has reached a limit: most questions are whether
- * enough fits, and not how much.
+ * Dinic's algorithm: Dinic, "Algorithm for solution of a problem of maximum flow in a network with
+ * power estimation", 1970. Capacities are whole numbers, and so is every flow. It stops as soon as
+ * the flow has reached a limit: most questions are whether enough fits, and not how much.
  */
 #ifndef TUTTI_STUDIO_SYNTH_MAX_FLOW_H
 #define TUTTI_STUDIO_SYNTH_MAX_FLOW_H
@@ -32,9 +33,11 @@ enum tutti_status max_flow_init(struct max_flow *flow, int node_count);
 void max_flow_release(struct max_flow *flow);
 /* An arc between two nodes, of capacity 0 to MAX_FLOW_UNBOUNDED. NO_MEMORY. */
 enum tutti_status max_flow_add(struct max_flow *flow, int from, int to, int64_t capacity);
-/* A flow from source to sink, as large as possible, but at most `limit`. The sums of capacities around a node must be numbers. */
+/* A flow from source to sink, as large as possible, but at most `limit`. The sums of capacities
+ * around a node must be numbers. */
 int64_t max_flow_run(struct max_flow *flow, int source, int sink, int64_t limit);
-/* After a run that stayed below its limit: whether the node is on the source's side of a narrowest cut. */
+/* After a run that stayed below its limit: whether the node is on the source's side of a narrowest
+ * cut. */
 bool max_flow_is_before_cut(const struct max_flow *flow, int node);
 
 #endif

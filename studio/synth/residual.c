@@ -45,7 +45,7 @@ void residual_release(struct residual *residual)
     *residual = (struct residual){0};
 }
 
-/* ------------------------------------------------------------------------------------------------------- cuts */
+/* ----------------------------------------------------------------------------------------- cuts */
 
 void residual_count(struct residual *residual, struct residual_cut *cut)
 {
@@ -59,7 +59,8 @@ void residual_count(struct residual *residual, struct residual_cut *cut)
     }
 }
 
-/* When the time is over, what was not counted is not used either: the next question says that it is. */
+/* When the time is over, what was not counted is not used either: the next question says that it
+ * is. */
 void residual_count_all(struct residual *residual)
 {
     for (int i = 0; i < residual->cut_count && !synth_is_late(residual->deadline_ns); i++)
@@ -121,7 +122,7 @@ enum tutti_status residual_ask(struct residual *residual, bool *holds)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------------ marks */
+/* ---------------------------------------------------------------------------------------- marks */
 
 enum tutti_status residual_mark_init(const struct residual *residual, struct residual_mark *mark)
 {

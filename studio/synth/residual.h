@@ -1,4 +1,5 @@
-/* residual.h - what is left of a graph while trees are taken out of it, and which cuts limit what may still be taken.
+/* residual.h - what is left of a graph while trees are taken out of it, and which cuts limit what
+ * may still be taken.
  *
  * 1. The promise: from the node before all roots, `needs` of each, all fits to every rank.
  *    Equivalently, no set S that leaves a rank out has a negative slack: what crosses out of S,
@@ -47,7 +48,8 @@ static inline int64_t *residual_room(const struct residual *residual, int from, 
     return &residual->room[(size_t)from * (size_t)residual->node_count + (size_t)to];
 }
 
-/* Whether the promise holds; if not, some cuts that say so are known, whose slack is to be counted. TIMEOUT, NO_MEMORY. */
+/* Whether the promise holds; if not, some cuts that say so are known, whose slack is to be counted.
+ * TIMEOUT, NO_MEMORY. */
 enum tutti_status residual_ask(struct residual *residual, bool *holds);
 /* The cut that the last flow left. NO_MEMORY. */
 enum tutti_status residual_learn(struct residual *residual);

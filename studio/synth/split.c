@@ -5,8 +5,9 @@
 #include "base/status.h"
 #include "studio/synth/late.h"
 
-/* A switch on its way out. Splits are done by the dozen before anybody asks whether all still fits; a dozen that was wrong is undone, and
- * done anew with the cuts that were found. One split that keeps to all known cuts and is wrong still finds a new cut: it ends. */
+/* A switch on its way out. Splits are done by the dozen before anybody asks whether all still fits;
+ * a dozen that was wrong is undone, and done anew with the cuts that were found. One split that
+ * keeps to all known cuts and is wrong still finds a new cut: it ends. */
 struct removal {
     struct residual *residual;
     struct splits *splits;

@@ -1,4 +1,5 @@
-/* standing.h - which parts of a machine nothing but the machine joins: no link leads from them to the rest of it.
+/* standing.h - which parts of a machine nothing but the machine joins: no link leads from them to
+ * the rest of it.
  *
  *     machine ─┬─ numa 0 ══ gpu 0 ══ gpu 1       two islands; both sockets stand in the machine,
  *              └─ numa 1 ══ gpu 2 ══ gpu 3       and that joins them, as in topo.h
@@ -18,8 +19,9 @@
 
 #include "topo/topo.h"
 
-/* stand_in[i] is the node that stands for node i of the valid topology, at times itself. Fills is_joined[node_count]: whether the node, which
- * stands for itself, is joined to what its parent belongs to. NO_MEMORY leaves it undefined. Any thread; pure. */
+/* stand_in[i] is the node that stands for node i of the valid topology, at times itself. Fills
+ * is_joined[node_count]: whether the node, which stands for itself, is joined to what its parent
+ * belongs to. NO_MEMORY leaves it undefined. Any thread; pure. */
 enum tutti_status standing_find(const struct topo *topo, const int *stand_in, bool *is_joined);
 
 /* A part that only contains others, and passes everything on. */

@@ -1,4 +1,5 @@
-/* steps_check.c - runs a schedule on sets of contributions: knows the collective and the graph, and nothing of how schedules are made. */
+/* steps_check.c - runs a schedule on sets of contributions: knows the collective and the graph, and
+ * nothing of how schedules are made. */
 #include "studio/synth/steps.h"
 
 #include <stdlib.h>

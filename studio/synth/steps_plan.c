@@ -3,7 +3,8 @@
  *     a rank's lanes:  a few that send ─ 0 .. 7 ─┐    each peer has one of either kind; all lanes keep the order of the transfers,
  *                      a few that receive ─ .. 15┘    and wait only for what comes earlier there: so no lanes wait in a circle
  *
- * What a rank passes on waits in its output where it is wanted, and in scratch elsewhere. Whether all that is right says plan_verify.
+ * What a rank passes on waits in its output where it is wanted, and in scratch elsewhere. Whether
+ * all that is right says plan_verify.
  */
 #include "studio/synth/steps.h"
 
@@ -103,7 +104,8 @@ static void write_beginning(struct writing *w)
     }
 }
 
-/* In place, what comes for an alltoall overwrites what is still to be sent: that is sent from a copy. */
+/* In place, what comes for an alltoall overwrites what is still to be sent: that is sent from a
+ * copy. */
 static void write_copies(struct writing *w)
 {
     const int chunk_count = synth_chunk_count(&w->steps->shape);
@@ -117,7 +119,8 @@ static void write_copies(struct writing *w)
     }
 }
 
-/* ... and nothing comes before it has been copied: whoever receives waits for the copy of what lies there. */
+/* ... and nothing comes before it has been copied: whoever receives waits for the copy of what lies
+ * there. */
 static void wait_for_copies(struct writing *w)
 {
     const struct plan_shape *const shape = &w->steps->shape;
@@ -159,7 +162,8 @@ static void find_places(struct writing *w)
         w->output[plan_chunk_class(shape, w->rank, PLAN_OUTPUT, i)] = i;
 }
 
-/* At the rank where a sum is complete, the last one to come completes it: that rank sends it on only as a copy, or not at all. */
+/* At the rank where a sum is complete, the last one to come completes it: that rank sends it on
+ * only as a copy, or not at all. */
 static void count_contributions(struct writing *w)
 {
     const struct synth_steps *const steps = w->steps;

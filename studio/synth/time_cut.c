@@ -32,7 +32,8 @@ bool time_cut_check(const struct synth_graph *graph, const struct plan_shape *sh
     return demand > room;
 }
 
-/* The network: node (v, t), t from 0 to S, is v + t·n; then the source and the sink. Arcs lie in pairs, each the other's reverse. */
+/* The network: node (v, t), t from 0 to S, is v + t·n; then the source and the sink. Arcs lie in
+ * pairs, each the other's reverse. */
 struct arc {
     int to, next;
     int64_t room;
@@ -111,7 +112,8 @@ static bool find_levels(struct cut_network *network, int sink)
     return network->level[sink] >= 0;
 }
 
-/* As deep as there are levels: 2 S + 2 and the detours of residual arcs, at most the number of nodes. */
+/* As deep as there are levels: 2 S + 2 and the detours of residual arcs, at most the number of
+ * nodes. */
 static int64_t push(struct cut_network *network, int node, int sink, int64_t wanted)
 {
     if (node == sink) return wanted;
@@ -127,7 +129,8 @@ static int64_t push(struct cut_network *network, int node, int sink, int64_t wan
     return 0;
 }
 
-/* Dinic's maximum flow; the levels of the last round tell what the source still reaches. Less than that where the time is over. */
+/* Dinic's maximum flow; the levels of the last round tell what the source still reaches. Less than
+ * that where the time is over. */
 static void saturate(struct cut_network *network, int sink, uint64_t deadline_ns)
 {
     while (find_levels(network, sink) && !synth_is_late(deadline_ns)) {
@@ -137,7 +140,8 @@ static void saturate(struct cut_network *network, int sink, uint64_t deadline_ns
     }
 }
 
-/* The cut that lies next to the sources: inside is what the source does not reach. A node that keeps what it has is outside for good. */
+/* The cut that lies next to the sources: inside is what the source does not reach. A node that
+ * keeps what it has is outside for good. */
 static void read_cut(const struct cut_network *network, int n, int step_count, int *until_step)
 {
     for (int v = 0; v < n; v++) {
@@ -175,7 +179,8 @@ static enum tutti_status try_flow(const struct search *search, const int64_t *st
     return TUTTI_OK;
 }
 
-/* One destination to which everybody sends what it wants of theirs, or one source with what others want of it. */
+/* One destination to which everybody sends what it wants of theirs, or one source with what others
+ * want of it. */
 static enum tutti_status try_rank(const struct search *search, int rank, bool is_source,
                                   int64_t *starts, int64_t *ends, bool *found)
 {

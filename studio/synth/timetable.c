@@ -62,8 +62,8 @@ static double ratio_of(const struct forest *forest)
     return forest != NULL ? (double)forest->attained.top / (double)forest->attained.bottom : 0;
 }
 
-/* So long an edge is busy with it, in units of the time that the ratios promise for a piece. The forest that goes up counts rooms by parent
- * and child as well. */
+/* So long an edge is busy with it, in units of the time that the ratios promise for a piece. The
+ * forest that goes up counts rooms by parent and child as well. */
 static double length_of(const struct table *table, int tree, int child, bool is_up)
 {
     const int parent = table->families[is_up][tree].tree->parent[child];
@@ -80,7 +80,7 @@ static int *missing_of(const struct table *table, int tree, int piece, int rank)
                            (size_t)rank];
 }
 
-/* --------------------------------------------------------------------------------------------------------- heaps */
+/* ---------------------------------------------------------------------------------------- heaps */
 
 static bool is_before(const struct hop *a, const struct hop *b)
 {
@@ -119,7 +119,7 @@ static struct hop pop(struct heap *heap)
     return first;
 }
 
-/* -------------------------------------------------------------------------------------------------------- passing on */
+/* ----------------------------------------------------------------------------------- passing on */
 
 static void mark(struct table *table, size_t edge)
 {
@@ -241,7 +241,7 @@ static enum tutti_status let_happen(struct table *table)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------------- all together */
+/* --------------------------------------------------------------------------------- all together */
 
 static void fill_rest_down(struct table *table, int t)
 {
@@ -356,15 +356,15 @@ static void release(struct table *table)
     free(table->under_way.of);
 }
 
-/* -------------------------------------------------------------------------------------------------------- slack */
+/* ---------------------------------------------------------------------------------------- slack */
 
 static double larger(double a, double b)
 {
     return a > b ? a : b;
 }
 
-/* How long it takes if every message starts as soon as it can in that order: *free_at of each edge, *ready of each tree, piece and
- * rank are zero. */
+/* How long it takes if every message starts as soon as it can in that order: *free_at of each edge,
+ * *ready of each tree, piece and rank are zero. */
 static double replay(const struct table *table, double *free_at, double *ready)
 {
     enum { ENTRIES_A_LOOK = 1 << 14 };

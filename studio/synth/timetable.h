@@ -3,10 +3,13 @@
  *     edge 0 → 1   tree 0 piece 0 | tree 3 piece 0 | tree 0 piece 1 | ...       found by letting it happen, event after event:
  *     edge 3 → 1   tree 3 piece 0 | tree 7 piece 0 | ...                        an edge that is free takes the most urgent of what has come
  *
- * 1. Down a tree, a rank may pass on what it has received completely, to each child in a message of its own, at any time from then on.
- *    Up a tree, a rank may pass on a sum that all its children's messages are in. At a root what is complete goes down.
- * 2. An edge takes one message after the other, as its room allows, and never rests while there is one for it.
- * 3. An edge prefers the piece that started earlier; of one piece, the tree that has the longest way to go behind the edge.
+ * 1. Down a tree, a rank may pass on what it has received completely, to each child in a message of
+ *    its own, at any time from then on. Up a tree, a rank may pass on a sum that all its children's
+ *    messages are in. At a root what is complete goes down.
+ * 2. An edge takes one message after the other, as its room allows, and never rests while there is
+ *    one for it.
+ * 3. An edge prefers the piece that started earlier; of one piece, the tree that has the longest
+ *    way to go behind the edge.
  * 4. Links are not as regular as this, and behind a message that is late all others of its edge
  *    wait, since their order is fixed. So no step counts on a message for some time after it has
  *    come: for as long as it takes the whole no longer than about half a percent.
@@ -36,14 +39,15 @@ struct timetable {
     uint64_t deadline_ns; /* of clock_now_ns(); 0: never */
 };
 
-/* An end of a message between a rank, the child, and its parent in that tree: up from the child, or down to it. */
+/* An end of a message between a rank, the child, and its parent in that tree: up from the child, or
+ * down to it. */
 struct timetable_entry {
     int child, tree, piece;
     bool is_up, is_end; /* is_end: somebody receives it now; else somebody sends it now */
 };
 
-/* (*entries)[i], of which there are *entry_count, in the order in which they happen; the caller frees them.
- * UNSUPPORTED: too many; TIMEOUT; NO_MEMORY. Any thread; pure. */
+/* (*entries)[i], of which there are *entry_count, in the order in which they happen; the caller
+ * frees them. UNSUPPORTED: too many; TIMEOUT; NO_MEMORY. Any thread; pure. */
 enum tutti_status timetable_make(const struct timetable *timetable,
                                  struct timetable_entry **entries, size_t *entry_count);
 

@@ -1,13 +1,16 @@
-/* z3.h - the questions that exact synthesis asks of the Z3 solver, whose library is loaded when the first question is asked.
+/* z3.h - the questions that exact synthesis asks of the Z3 solver, whose library is loaded when the
+ * first question is asked.
  *
  * Unknowns are facts, which hold or do not. A literal is a fact, or with a minus sign its opposite.
  * Statements about them add up; then z3_solve answers whether all of them can hold at once, and
  * z3_holds how.
  *
- * Nothing here needs Z3's headers: the few functions are declared in z3.c as version 4.8 and later have them. A process without the library
- * (Debian: libz3-4) gets UNSUPPORTED, whose message says so.
+ * Nothing here needs Z3's headers: the few functions are declared in z3.c as version 4.8 and later
+ * have them. A process without the library (Debian: libz3-4) gets UNSUPPORTED, whose message says
+ * so.
  *
- * Errors (out of memory) stick; z3_solve reports the first. One thread at a time, but for z3_interrupt.
+ * Errors (out of memory) stick; z3_solve reports the first. One thread at a time, but for
+ * z3_interrupt.
  */
 #ifndef TUTTI_STUDIO_SYNTH_Z3_H
 #define TUTTI_STUDIO_SYNTH_Z3_H
@@ -37,7 +40,8 @@ int z3_new_fact(struct z3 *z3);
 void z3_any(struct z3 *z3, const int *literals, int literal_count);
 /* No more than so many of these literals hold. */
 void z3_at_most(struct z3 *z3, const int *literals, int literal_count, int most);
-/* Decides, or gives up when so much time has passed. NO_MEMORY, or UNSUPPORTED when the solver fails. */
+/* Decides, or gives up when so much time has passed. NO_MEMORY, or UNSUPPORTED when the solver
+ * fails. */
 enum tutti_status z3_solve(struct z3 *z3, uint64_t timeout_ns, enum z3_answer *answer);
 /* In the last solution: whether the literal holds. */
 bool z3_holds(struct z3 *z3, int literal);

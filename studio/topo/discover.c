@@ -1,5 +1,5 @@
-/* discover.c - walks hwloc's tree. Memory hangs beside the tree there (a numa node is a leaf near the cores that it
- * serves); here it contains them, so that ranks near one memory are a group.
+/* discover.c - walks hwloc's tree. Memory hangs beside the tree there (a numa node is a leaf near
+ * the cores that it serves); here it contains them, so that ranks near one memory are a group.
  */
 #include "studio/topo/discover.h"
 
@@ -31,7 +31,7 @@ static const char *info(hwloc_obj_t object, const char *name)
     return value != NULL ? value : "";
 }
 
-/* ------------------------------------------------------------------------------------------- memory and cores */
+/* ----------------------------------------------------------------------------- memory and cores */
 
 /* Children of a list, one after the other. */
 static enum tutti_status add_list(struct walk *walk, hwloc_obj_t first, int parent)
@@ -77,7 +77,7 @@ static enum tutti_status add_contents(struct walk *walk, hwloc_obj_t object, int
     return TUTTI_OK;
 }
 
-/* ---------------------------------------------------------------------------------------------------- devices */
+/* -------------------------------------------------------------------------------------- devices */
 
 enum {
     CLASS_NETWORK = 0x02,
@@ -108,8 +108,8 @@ static bool any_device(hwloc_obj_t object, bool (*is_one)(hwloc_obj_t device))
     return false;
 }
 
-/* TOPO_NIC, TOPO_ACCELERATOR, or TOPO_KIND_COUNT for what Tutti has no use for. The screen of a server is a VGA adapter:
- * only one that computes is an accelerator. */
+/* TOPO_NIC, TOPO_ACCELERATOR, or TOPO_KIND_COUNT for what Tutti has no use for. The screen of a
+ * server is a VGA adapter: only one that computes is an accelerator. */
 static enum topo_kind kind_of_device(hwloc_obj_t object)
 {
     if (object->type == HWLOC_OBJ_OS_DEVICE)
@@ -195,7 +195,7 @@ static enum tutti_status add_bridge(struct walk *walk, hwloc_obj_t object, int p
     return add_contents(walk, object, index);
 }
 
-/* ------------------------------------------------------------------------------------------------- the tree */
+/* ------------------------------------------------------------------------------------- the tree */
 
 static enum tutti_status add_processor(struct walk *walk, hwloc_obj_t object, int parent,
                                        enum topo_kind kind)
@@ -246,7 +246,7 @@ static enum tutti_status add_machine(struct topo *topo, hwloc_obj_t root)
     return topo_validate(topo);
 }
 
-/* ---------------------------------------------------------------------------------------------------- hwloc */
+/* ---------------------------------------------------------------------------------------- hwloc */
 
 struct source {
     const char *synthetic, *xml; /* at most one; neither: this host */

@@ -113,8 +113,9 @@ static void what_hwloc_does_not_understand_is_refused(void **state)
     }
 }
 
-/* Two packages. On the first, behind a bridge that joins them: a network card, an accelerator, and a disk; on the second, a
- * network card behind a bridge of its own, the screen of the service processor, and a card that computes. */
+/* Two packages. On the first, behind a bridge that joins them: a network card, an accelerator, and
+ * a disk; on the second, a network card behind a bridge of its own, the screen of the service
+ * processor, and a card that computes. */
 #define SETS "cpuset=\"0x3\" complete_cpuset=\"0x3\" nodeset=\"0x1\" complete_nodeset=\"0x1\""
 #define SETS_OF(mask, nodes)                                            \
     "cpuset=\"" mask "\" complete_cpuset=\"" mask "\" nodeset=\"" nodes \

@@ -1,9 +1,10 @@
-/* draw.c - sizes are found from the smallest boxes to the root and places from the root back, both by walking the array
- * of nodes, since parents come before children. In a box, children stand in shelves, sort by sort: switches on top,
- * tier by tier, and cards below them, so that lines between machines are short; then processors, then accelerators.
+/* draw.c - sizes are found from the smallest boxes to the root and places from the root back, both
+ * by walking the array of nodes, since parents come before children. In a box, children stand in
+ * shelves, sort by sort: switches on top, tier by tier, and cards below them, so that lines between
+ * machines are short; then processors, then accelerators.
  *
- * Lines pass over a box in which they end somewhere, and behind all others, so that no line crosses a name in them.
- * The names of the former lie on a patch of their box's colour.
+ * Lines pass over a box in which they end somewhere, and behind all others, so that no line crosses
+ * a name in them. The names of the former lie on a patch of their box's colour.
  */
 #include "studio/topo/draw.h"
 
@@ -70,7 +71,7 @@ struct picture {
     int width, height;
 };
 
-/* -------------------------------------------------------------------------------------------------- texts */
+/* ---------------------------------------------------------------------------------------- texts */
 
 static int text_width(const char *text, int tenths)
 {
@@ -135,7 +136,7 @@ static void write_counts(const struct topo *topo, char *text, size_t size)
     }
 }
 
-/* --------------------------------------------------------------------------------------------------- links */
+/* ---------------------------------------------------------------------------------------- links */
 
 static bool same_style(const struct topo_link *a, const struct topo_link *b)
 {
@@ -179,8 +180,8 @@ static bool are_sibling_switches(const struct topo *topo, int a, int b)
            topo->nodes[a].parent == topo->nodes[b].parent;
 }
 
-/* The tiers of switches: how many links lie between one and the nearest of its siblings that has a link to something else. A switch
- * that has no such sibling is at the bottom. */
+/* The tiers of switches: how many links lie between one and the nearest of its siblings that has a
+ * link to something else. A switch that has no such sibling is at the bottom. */
 static void find_tiers(struct picture *picture)
 {
     enum { UNKNOWN = TIER_COUNT };
@@ -211,7 +212,7 @@ static void find_open_boxes(struct picture *picture)
         }
 }
 
-/* --------------------------------------------------------------------------------------------------- sizes */
+/* ---------------------------------------------------------------------------------------- sizes */
 
 /* The sorts of children, from top to bottom. */
 enum shelf {
@@ -259,7 +260,8 @@ static int width_wanted(const struct picture *picture, int node)
     return square > widest ? square : widest;
 }
 
-/* How many children of a sort stand in a row of that width: as many as fit, but rows that are as long as each other. */
+/* How many children of a sort stand in a row of that width: as many as fit, but rows that are as
+ * long as each other. */
 static int row_length(const struct picture *picture, int node, int shelf, int width)
 {
     int count = 0, fit = 0, x = 0;
@@ -274,7 +276,8 @@ static int row_length(const struct picture *picture, int node, int shelf, int wi
     return (count + rows - 1) / rows;
 }
 
-/* Puts the children of one sort into rows that begin at y; returns where they end, and the longest row's width. */
+/* Puts the children of one sort into rows that begin at y; returns where they end, and the longest
+ * row's width. */
 static int fill_shelf(struct picture *picture, int node, int shelf, int y, int width, int *widest)
 {
     const int length = row_length(picture, node, shelf, width);
@@ -355,14 +358,15 @@ static void measure(struct picture *picture)
                       (picture->style_count > 0 ? picture->style_count * LEGEND_LINE + 6 : 0);
 }
 
-/* --------------------------------------------------------------------------------------------------- lines */
+/* ---------------------------------------------------------------------------------------- lines */
 
 static int middle_of(const struct box *box)
 {
     return box->x + box->width / 2;
 }
 
-/* Lines leave the upper box below and reach the lower one from above; boxes beside each other are joined below. */
+/* Lines leave the upper box below and reach the lower one from above; boxes beside each other are
+ * joined below. */
 static void place_line(struct picture *picture, struct line *line)
 {
     const int *ends = picture->topo->links[line->link].ends;
@@ -404,7 +408,7 @@ static void spread_ports(struct picture *picture, struct drawn_port **ports)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------- ink */
+/* ------------------------------------------------------------------------------------------ ink */
 
 static void print_text(const struct picture *picture, const char *look, int x, int y,
                        const char *text)
@@ -414,8 +418,9 @@ static void print_text(const struct picture *picture, const char *look, int x, i
     fputs("</text>\n", picture->file);
 }
 
-/* t title, u what is written beside, n names, m notes, c names in chips, w in those of ranks; g ground; b0 and b1 boxes, p a patch,
- * bs switches, bn cards, ba accelerators, bp processors; rK ranks, lK lines of a colour, h their halo. */
+/* t title, u what is written beside, n names, m notes, c names in chips, w in those of ranks; g
+ * ground; b0 and b1 boxes, p a patch, bs switches, bn cards, ba accelerators, bp processors; rK
+ * ranks, lK lines of a colour, h their halo. */
 static void print_style(const struct picture *picture)
 {
     /* The hues of studio/plan/draw_ink.c. */

@@ -25,7 +25,8 @@ static void join(struct topo *topo, int a, int b, double gigabytes)
     assert_int_equal(topo_add_link(topo, &link), TUTTI_OK);
 }
 
-/* Machines with a nic and accelerators with ranks, on one switch; as many kinds of links as machines. */
+/* Machines with a nic and accelerators with ranks, on one switch; as many kinds of links as
+ * machines. */
 static struct topo sample(int machines, int accelerators)
 {
     struct topo topo = {0};

@@ -89,7 +89,8 @@ static void sort_levels(struct topo_level *levels, int count)
     }
 }
 
-/* Keeps the levels that tell something apart and nest, in the order in which they are. scratch: rank_count numbers. */
+/* Keeps the levels that tell something apart and nest, in the order in which they are. scratch:
+ * rank_count numbers. */
 static void select_levels(struct topo_levels *levels, int *scratch)
 {
     const int count = levels->count, rank_count = levels->rank_count;

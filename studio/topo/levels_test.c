@@ -44,8 +44,8 @@ static void expect_levels(const struct topo *topo, const char *expected)
     topo_levels_release(&levels);
 }
 
-/* Packages, caches in them, cores in those, ranks on those: numbers of each; rank_of turns the running number of a rank into
- * its number. */
+/* Packages, caches in them, cores in those, ranks on those: numbers of each; rank_of turns the
+ * running number of a rank into its number. */
 static void add_machine(struct topo *topo, int root, const int counts[4], int *count,
                         int (*rank_of)(int place))
 {

@@ -1,4 +1,5 @@
-/* path.c - breadth first, so that a node's path is final before it is passed on: O(nodes + links). */
+/* path.c - breadth first, so that a node's path is final before it is passed on: O(nodes + links).
+ * */
 #include "studio/topo/path.h"
 
 #include <stdlib.h>
@@ -125,8 +126,8 @@ static struct topo_reach extend(const struct topo_reach *path, int node,
     return longer;
 }
 
-/* A bandwidth that nobody has stated counts as the narrowest: a known path is better than a path that
- * may be anything. */
+/* A bandwidth that nobody has stated counts as the narrowest: a known path is better than a path
+ * that may be anything. */
 static bool is_better(const struct topo_reach *a, const struct topo_reach *b)
 {
     if (b->hops < 0) return true;

@@ -1,8 +1,9 @@
 /* path.h - the path from a node to every other one, and what it can carry.
  *
- * A path goes over links, and inside a machine from what contains something to what it contains and back. Of all paths
- * the one with the fewest hops is taken, then the one whose narrowest link is the widest, then the fastest one.
- * Ranks, processors and accelerators hand nothing on: paths begin and end there. (Handing on is work for a plan.)
+ * A path goes over links, and inside a machine from what contains something to what it contains and
+ * back. Of all paths the one with the fewest hops is taken, then the one whose narrowest link is
+ * the widest, then the fastest one. Ranks, processors and accelerators hand nothing on: paths begin
+ * and end there. (Handing on is work for a plan.)
  */
 #ifndef TUTTI_STUDIO_TOPO_PATH_H
 #define TUTTI_STUDIO_TOPO_PATH_H
@@ -20,7 +21,8 @@ struct topo_reach {
 
 /* Fills reach[node_count]: the paths from that node. NO_MEMORY leaves it undefined. Any thread. */
 enum tutti_status topo_reach_all(const struct topo *topo, int from, struct topo_reach *reach);
-/* The path between two ranks: INVALID_RANK when one is not there; reach->hops is -1 when nothing joins them. */
+/* The path between two ranks: INVALID_RANK when one is not there; reach->hops is -1 when nothing
+ * joins them. */
 enum tutti_status topo_path(const struct topo *topo, int from_rank, int to_rank,
                             struct topo_reach *reach);
 

@@ -26,8 +26,8 @@ static void join(struct topo *topo, int a, int b, double gigabytes, double laten
     assert_int_equal(topo_add_link(topo, &link), TUTTI_OK);
 }
 
-/* Two racks of two machines of two cores with a rank each; a nic per machine, a leaf per rack, one spine.
- * Uplinks are as wide as a nic: rank r is on machine r / 2. */
+/* Two racks of two machines of two cores with a rank each; a nic per machine, a leaf per rack, one
+ * spine. Uplinks are as wide as a nic: rank r is on machine r / 2. */
 static struct topo two_racks(void)
 {
     struct topo topo = {0};

@@ -1,5 +1,6 @@
-/* topo_json.c - jansson reads, this file says what it means. Where topo.h's own rules are broken, the text is walked a
- * second time, up to the node or link that breaks them, so that rules stand in one place and errors have lines.
+/* topo_json.c - jansson reads, this file says what it means. Where topo.h's own rules are broken,
+ * the text is walked a second time, up to the node or link that breaks them, so that rules stand in
+ * one place and errors have lines.
  */
 #include "studio/topo/topo_json.h"
 
@@ -14,7 +15,7 @@
 
 enum { VERSION = 1, ID_SIZE = 32 };
 
-/* ---------------------------------------------------------------------------------------------------- loading */
+/* -------------------------------------------------------------------------------------- loading */
 
 struct loader {
     const char *text;
@@ -326,7 +327,7 @@ enum tutti_status topo_json_load(const char *text, size_t text_bytes, struct top
     return status;
 }
 
-/* ---------------------------------------------------------------------------------------------------- dumping */
+/* -------------------------------------------------------------------------------------- dumping */
 
 struct dumper {
     const struct topo *topo;

@@ -20,12 +20,13 @@
 
 enum { TOPO_JSON_BYTES_MAX = 1 << 24 };
 
-/* Reads foreign text; *topo, which is overwritten, is then a valid topology. INVALID_OPTIONS: the message says in which
- * line what is wrong and what is expected; UNSUPPORTED: it is too large; NO_MEMORY. On failure *topo is empty. Any
- * thread. */
+/* Reads foreign text; *topo, which is overwritten, is then a valid topology. INVALID_OPTIONS: the
+ * message says in which line what is wrong and what is expected; UNSUPPORTED: it is too large;
+ * NO_MEMORY. On failure *topo is empty. Any thread. */
 enum tutti_status topo_json_load(const char *text, size_t text_bytes, struct topo *topo);
-/* Writes what topo_json_load reads back: the same nodes, children after their parents and before its next siblings, and
- * the same links. A topology whose nodes are in that order comes back equal. */
+/* Writes what topo_json_load reads back: the same nodes, children after their parents and before
+ * its next siblings, and the same links. A topology whose nodes are in that order comes back
+ * equal. */
 enum tutti_status topo_json_dump(const struct topo *topo, FILE *file);
 
 #endif

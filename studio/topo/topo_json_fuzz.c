@@ -1,5 +1,5 @@
-/* Whatever bytes come: topo_json_load ends, what it accepts is valid and survives writing and reading once more, and
- * what it refuses it refuses with a line. */
+/* Whatever bytes come: topo_json_load ends, what it accepts is valid and survives writing and
+ * reading once more, and what it refuses it refuses with a line. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,9 @@
-/* trace_json.h - a flight recorder's dump as it is read: docs/reference/dumps.md describes its members, health/trace.c writes it.
+/* trace_json.h - a flight recorder's dump as it is read: docs/reference/dumps.md describes its
+ * members, health/trace.c writes it.
  *
- * Files and answers come from outside: all that is kept is within the bounds named here, and texts have no control characters, so
- * that they can be shown on a terminal. Members that this version does not know are passed over.
+ * Files and answers come from outside: all that is kept is within the bounds named here, and texts
+ * have no control characters, so that they can be shown on a terminal. Members that this version
+ * does not know are passed over.
  */
 #ifndef TUTTI_STUDIO_TRACE_TRACE_JSON_H
 #define TUTTI_STUDIO_TRACE_TRACE_JSON_H
@@ -99,8 +101,8 @@ struct trace_json {
     uint64_t unused_plans_left_out; /* more of them, which the dump does not have */
 };
 
-/* Reads a dump; to be released. INVALID_OPTIONS: the message says what is wrong with it and what is expected; NO_MEMORY. On
- * failure *trace is empty. Any thread. */
+/* Reads a dump; to be released. INVALID_OPTIONS: the message says what is wrong with it and what is
+ * expected; NO_MEMORY. On failure *trace is empty. Any thread. */
 enum tutti_status trace_json_load(const char *text, size_t text_bytes, struct trace_json *trace);
 void trace_json_release(struct trace_json *trace);
 /* Sorts dumps by their communicators, then by ranks; of one rank the newest comes first. */

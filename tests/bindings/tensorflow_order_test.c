@@ -1,4 +1,5 @@
-/* tensorflow_order_test.c - collectives that ranks report in any order run in one order, or fail with a text that says why. */
+/* tensorflow_order_test.c - collectives that ranks report in any order run in one order, or fail
+ * with a text that says why. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -230,7 +231,8 @@ static void there_may_be_many_at_once_but_not_any_number(void **state)
     order_free(order);
 }
 
-/* Groups that overlap, each rank in an order of its own: every collective runs once, and all ranks see one order. */
+/* Groups that overlap, each rank in an order of its own: every collective runs once, and all ranks
+ * see one order. */
 static void any_order_becomes_one(void **state)
 {
     (void)state;

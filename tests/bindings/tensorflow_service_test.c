@@ -1,5 +1,5 @@
-/* tensorflow_service_test.c - ranks begin collectives in orders of their own: every one has its result, and what cannot run ends with
- * an error that names a rank. */
+/* tensorflow_service_test.c - ranks begin collectives in orders of their own: every one has its
+ * result, and what cannot run ends with an error that names a rank. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* The error for a wrong argument gives its name, the rule, and the value that breaks the rule: a reader of a log need not look anything
- * up. */
+/* The error for a wrong argument gives its name, the rule, and the value that breaks the rule: a
+ * reader of a log need not look anything up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -13,7 +13,8 @@
 static struct tutti_comm *comm;
 static float x[8];
 
-/* One call, and what it is answered with; what differs from run to run, such as an address, is cut off by "...". */
+/* One call, and what it is answered with; what differs from run to run, such as an address, is cut
+ * off by "...". */
 static void expect(enum tutti_status got, enum tutti_status expected, const char *message)
 {
     const char *said = tutti_error_message();

@@ -1,7 +1,8 @@
-/* Replicas are bit-identical: on all ranks, in every run, with every kernel; and in deterministic mode however a
- * tensor is cut.
+/* Replicas are bit-identical: on all ranks, in every run, with every kernel; and in deterministic
+ * mode however a tensor is cut.
  *
- * Ranks write hashes of what they got into memory that they share with the test, which compares them.
+ * Ranks write hashes of what they got into memory that they share with the test, which compares
+ * them.
  *
  * ctest: label=nosan timeout=180
  */
@@ -50,8 +51,8 @@ static uint64_t hash_of(const void *data, size_t bytes)
     return hash;
 }
 
-/* Values of many magnitudes, so that the order of additions shows; products of a few stay finite and above zero.
- * Any mantissa, and one of a few exponents around that of 1. */
+/* Values of many magnitudes, so that the order of additions shows; products of a few stay finite
+ * and above zero. Any mantissa, and one of a few exponents around that of 1. */
 static void randomise(void *buffer, enum tutti_dtype dtype, size_t count, uint64_t seed)
 {
     static const struct {
@@ -115,7 +116,7 @@ static int ranks_of_processes(int size, ranks_function *function, void *context)
     return ranks_run(size, &options, function, context);
 }
 
-/* ----------------------------------------------------------------------------------- across the ranks */
+/* ----------------------------------------------------------------------------- across the ranks */
 
 static const enum tutti_dtype floating[] = {TUTTI_FLOAT32, TUTTI_FLOAT64,     TUTTI_BFLOAT16,
                                             TUTTI_FLOAT16, TUTTI_FLOAT8_E4M3, TUTTI_FLOAT8_E5M2};
@@ -172,7 +173,7 @@ static void all_ranks_hold_the_same_bits_with_different_kernels(void **state)
     }
 }
 
-/* ----------------------------------------------------------------------------------- across the runs */
+/* ------------------------------------------------------------------------------ across the runs */
 
 enum { RUNS = 100, RUN_COUNT = 30011 };
 
@@ -230,7 +231,7 @@ static void a_hundred_runs_repeat_the_bits_on_a_busy_machine(void **state)
     expect_equal_hashes(3);
 }
 
-/* ------------------------------------------------------------------------------- deterministic mode */
+/* --------------------------------------------------------------------------- deterministic mode */
 
 struct cut {
     enum collective collective;
@@ -357,8 +358,8 @@ static void deterministic_reduce_scatter_does_not_depend_on_slices(void **state)
     assert_int_equal(ranks_run(RANKS_MAX, &options, slice_reduce_scatter, NULL), 0);
 }
 
-/* An algorithm that says it is deterministic has one tree for all elements, so one element alone has the bits that
- * it has within many. */
+/* An algorithm that says it is deterministic has one tree for all elements, so one element alone
+ * has the bits that it has within many. */
 static int one_element_alone(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                              void *context)
 {

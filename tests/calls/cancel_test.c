@@ -1,5 +1,5 @@
-/* Receives that are taken back: before a message came, while it comes, by a thread beside a blocked one. No message is lost, and
- * what cannot be taken back says so and goes on.
+/* Receives that are taken back: before a message came, while it comes, by a thread beside a blocked
+ * one. No message is lost, and what cannot be taken back says so and goes on.
  */
 #include <pthread.h>
 #include <setjmp.h>

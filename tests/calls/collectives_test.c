@@ -1,10 +1,12 @@
-/* Conformance: every collective by every algorithm gives the right elements, and touches nothing else.
+/* Conformance: every collective by every algorithm gives the right elements, and touches nothing
+ * else.
  *
- * Inputs are those of elements.h, in every dtype, for every operation that the algorithm may do: one that is not
- * commutative shows whether operands keep the order of ranks. Every element on every rank is checked; so are
- * inputs, and guards around all buffers. Buffers begin at any byte.
+ * Inputs are those of elements.h, in every dtype, for every operation that the algorithm may do:
+ * one that is not commutative shows whether operands keep the order of ranks. Every element on
+ * every rank is checked; so are inputs, and guards around all buffers. Buffers begin at any byte.
  *
- * With an argument it is one rank of a job that something else has started, for tests/hosts/cluster_test.sh:
+ * With an argument it is one rank of a job that something else has started, for
+ * tests/hosts/cluster_test.sh:
  *
  *     tests_calls_collectives_test rank|choice     every algorithm, or what the library chooses alone
  *
@@ -36,7 +38,7 @@ static const struct tutti_comm_options comm_options = {.size_bytes =
                                                        .size = -1,
                                                        .timeout_ns = 20000000000u};
 
-/* ----------------------------------------------------------------------------------------- buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
 struct buffer {
     unsigned char *memory; /* guard, data, guard */
@@ -79,7 +81,7 @@ static bool guards_hold(const struct buffer *b)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------- cases */
+/* ---------------------------------------------------------------------------------------- cases */
 
 enum form { BLOCKING, STARTED, PREPARED, GROUPED };
 static const char *const form_names[] = {"", ", started", ", prepared", ", grouped"};
@@ -218,8 +220,8 @@ static enum tutti_status call_once(const struct test_call *call, enum form form,
     return status != TUTTI_OK ? status : tutti_wait(&request);
 }
 
-/* The same buffers three times, with other contents each time; where a call is not in place, with the same send
- * buffer that the last one must have left as it was. */
+/* The same buffers three times, with other contents each time; where a call is not in place, with
+ * the same send buffer that the last one must have left as it was. */
 static int run_prepared(struct scenario *s, struct stage *stage, struct arena *arena,
                         const struct test_call *call, struct tutti_comm *comm, int rank, int size)
 {
@@ -255,7 +257,8 @@ static int run_scenario(const struct scenario *given, struct arena *arena, struc
     struct stage stage;
     tabulate_input(&stage.input, &s, rank, size);
     set_stage(&stage, &s, arena, rank, size);
-    /* Where a buffer is not looked at, an address that must not be touched is as good as any other. */
+    /* Where a buffer is not looked at, an address that must not be touched is as good as any other.
+     * */
     const struct test_call call = {s.collective,
                                    stage.send_blocks > 0 ? stage.send : NULL,
                                    stage.recv_blocks > 0 ? stage.recv : NULL,
@@ -276,7 +279,7 @@ static int run_scenario(const struct scenario *given, struct arena *arena, struc
     return result;
 }
 
-/* ------------------------------------------------------------------------------------------ sweeps */
+/* --------------------------------------------------------------------------------------- sweeps */
 
 struct sweep {
     const size_t *counts;
@@ -442,7 +445,7 @@ static void sweep_ranks(enum ranks_kind kind, const int *sizes, int size_count,
     }
 }
 
-/* ------------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static const size_t counts[] = {0, 1, 3, 17, 1000, 4099, 65536 + 5};
 enum { COUNT_COUNT = sizeof counts / sizeof *counts };
@@ -505,8 +508,9 @@ static void every_algorithm_streams_large_counts(void **state)
         sweep_ranks(RANKS_THREADS, sizes, sizeof sizes / sizeof *sizes, &sweep);
 }
 
-/* Inputs, and at the root of a broadcast or a scatter in place all of it: whoever stored the same bytes there again would end with SIGSEGV,
- * and would elsewhere take them from the caches of those who read them. */
+/* Inputs, and at the root of a broadcast or a scatter in place all of it: whoever stored the same
+ * bytes there again would end with SIGSEGV, and would elsewhere take them from the caches of those
+ * who read them. */
 static void every_algorithm_only_reads_what_it_sends(void **state)
 {
     (void)state;
@@ -527,7 +531,7 @@ static void every_algorithm_only_reads_what_it_sends(void **state)
     sweep_ranks(RANKS_DEFAULT, sizes, 2, &sweep);
 }
 
-/* --------------------------------------------------------------------------------------- one rank of a job */
+/* ---------------------------------------------------------------------------- one rank of a job */
 
 static int be_rank(bool choice)
 {

@@ -1,4 +1,5 @@
-/* Communicators from communicators: split, dup, group and mesh, what they inherit, how they fail, what they cost.
+/* Communicators from communicators: split, dup, group and mesh, what they inherit, how they fail,
+ * what they cost.
  *
  * ctest: timeout=180
  */
@@ -45,7 +46,7 @@ static bool consists_of(struct tutti_comm *comm, int parent_rank, const int *ran
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------- split */
+/* ---------------------------------------------------------------------------------------- split */
 
 static int split_backwards(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -192,7 +193,7 @@ static void what_was_derived_can_be_derived_from(void **state)
     expect_good_both(8, derive_again, NULL);
 }
 
-/* -------------------------------------------------------------------------------------------- group */
+/* ---------------------------------------------------------------------------------------- group */
 
 static int group_some(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -226,7 +227,7 @@ static void a_group_has_the_listed_ranks_in_that_order(void **state)
     expect_good_both(4, group_some, NULL);
 }
 
-/* ------------------------------------------------------------------------------------ independence */
+/* --------------------------------------------------------------------------------- independence */
 
 static int fail_apart(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -303,8 +304,8 @@ static void options_are_inherited_where_they_are_left_open(void **state)
     assert_int_equal(ranks_run(2, &options, inherit, NULL), 0);
 }
 
-/* Which algorithm a communicator uses shows without a look inside: ranks must agree on it, so naming it on one rank
- * is right, and naming another one is a mismatch. */
+/* Which algorithm a communicator uses shows without a look inside: ranks must agree on it, so
+ * naming it on one rank is right, and naming another one is a mismatch. */
 static enum tutti_status allreduce_as(const char *algorithm, struct tutti_comm *comm)
 {
     struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
@@ -354,7 +355,7 @@ static void a_ring_here_and_a_tree_on_its_split(void **state)
     assert_int_equal(ranks_run(6, &options, use_rules, NULL), 0);
 }
 
-/* -------------------------------------------------------------------------------------------- errors */
+/* --------------------------------------------------------------------------------------- errors */
 
 static int call_wrongly(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -577,7 +578,7 @@ static void nothing_hangs_after_an_abort(void **state)
     expect_good(1, RANKS_DEFAULT, use_after_abort, NULL);
 }
 
-/* ---------------------------------------------------------------------------------- again and again */
+/* ------------------------------------------------------------------------------ again and again */
 
 static int derive_once(struct tutti_comm *comm, int rank, int size, int turn)
 {
@@ -656,7 +657,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Each rank has threads of its own, which derive at the same time from communicators of their own. */
+/* Each rank has threads of its own, which derive at the same time from communicators of their own.
+ * */
 static int derive_from_threads(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                void *context)
 {
@@ -682,7 +684,7 @@ static void threads_derive_at_the_same_time(void **state)
     expect_good_both(2, derive_from_threads, NULL);
 }
 
-/* --------------------------------------------------------------------------------------------- mesh */
+/* ----------------------------------------------------------------------------------------- mesh */
 
 struct shape {
     struct tutti_axis axes[3];
@@ -817,7 +819,7 @@ static void each_axis_has_options_of_its_own(void **state)
     assert_int_equal(ranks_run(4, &options, mesh_with_options, NULL), 0);
 }
 
-/* ---------------------------------------------------------------------------------------- footprint */
+/* ------------------------------------------------------------------------------------ footprint */
 
 static struct tutti_footprint footprint_of(const struct tutti_comm *comm)
 {

@@ -142,7 +142,8 @@ static void blocking_calls_pass_started_ones(void **state)
         expect_good_both(3, run_batch, &(struct batch){40, order, true});
 }
 
-/* More shapes than are remembered, queued, while a blocking call runs: what it uses must not be forgotten. */
+/* More shapes than are remembered, queued, while a blocking call runs: what it uses must not be
+ * forgotten. */
 static int many_shapes(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;
@@ -275,7 +276,7 @@ static void waiting_happens_in_any_thread(void **state)
     expect_good_both(2, wait_elsewhere, NULL);
 }
 
-/* ---------------------------------------------------------------------------- several communicators */
+/* ------------------------------------------------------------------------ several communicators */
 
 struct ids {
     struct tutti_id id[12];
@@ -426,7 +427,7 @@ static void a_rank_alone_needs_nobody(void **state)
     assert_int_equal(tutti_comm_free(comm), TUTTI_OK);
 }
 
-/* ----------------------------------------------------------------------------- threads in processes */
+/* ------------------------------------------------------------------------- threads in processes */
 
 struct cell {
     const struct tutti_id *id;

@@ -1,4 +1,5 @@
-/* What a rank may ask of its own calls: how many of each kind, how many bytes, and the last ones one by one. */
+/* What a rank may ask of its own calls: how many of each kind, how many bytes, and the last ones
+ * one by one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

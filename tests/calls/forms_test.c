@@ -1,5 +1,5 @@
-/* forms_test.c - groups and prepared calls: what was called together ends together, what was prepared can be run again
- * and again, whatever else happens in between.
+/* forms_test.c - groups and prepared calls: what was called together ends together, what was
+ * prepared can be run again and again, whatever else happens in between.
  *
  * (Each collective alone in each of its forms is tested in collectives, varying and lists.)
  *
@@ -58,7 +58,7 @@ static bool is_sum(const int64_t *data, int size, int k, size_t count)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------- groups */
+/* --------------------------------------------------------------------------------------- groups */
 
 enum { CALLS = 30, COUNT_MAX = 3000, MESSAGE = 200000 };
 
@@ -72,7 +72,8 @@ struct group_data {
     int64_t mine[8], gathered[8], blocks[8 * 8], out[MESSAGE], in[MESSAGE];
 };
 
-/* More calls than there are slots, of all shapes, and messages around a ring, longer than what is sent eagerly. */
+/* More calls than there are slots, of all shapes, and messages around a ring, longer than what is
+ * sent eagerly. */
 static enum tutti_status call_everything(struct group_data *d, struct tutti_comm *comm, int rank,
                                          int size)
 {
@@ -170,8 +171,8 @@ static void a_group_may_call_communicators_in_any_order(void **state)
     for (int size = 2; size <= 4; size++) on_ranks(size, group_over_two, NULL);
 }
 
-/* One rank is late with one of four calls, each on a communicator of its own; whichever it is, the others' groups
- * end only with it. */
+/* One rank is late with one of four calls, each on a communicator of its own; whichever it is, the
+ * others' groups end only with it. */
 static int group_with_a_latecomer(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                   void *context)
 {
@@ -226,7 +227,7 @@ static void a_mistake_in_a_group_is_only_its_own(void **state)
     on_ranks(3, group_with_a_mistake, NULL);
 }
 
-/* ------------------------------------------------------------------------------------------- prepared */
+/* ------------------------------------------------------------------------------------- prepared */
 
 enum { PREPARED = 6, ROUNDS = 8 };
 

@@ -1,4 +1,5 @@
-/* A communicator may be freed before its requests are waited for, and calls on a pointer that is no communicator are refused. */
+/* A communicator may be freed before its requests are waited for, and calls on a pointer that is no
+ * communicator are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +32,7 @@ static void fill(int32_t *data, int32_t value)
     for (int i = 0; i < COUNT; i++) data[i] = value;
 }
 
-/* ---------------------------------------------------------------------------------------- requests */
+/* ------------------------------------------------------------------------------------- requests */
 
 static int wait_after_free(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -149,7 +150,7 @@ static void prepared_operations_outlive_their_communicator(void **state)
     assert_int_equal(ranks_run(2, NULL, prepared_after_free, NULL), 0);
 }
 
-/* ------------------------------------------------------------------------------------- no communicator */
+/* ------------------------------------------------------------------------------ no communicator */
 
 static bool is_refused(enum tutti_status status)
 {

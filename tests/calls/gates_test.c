@@ -1,8 +1,8 @@
-/* Calls that wait for gates: they run when the gate opens and not before, hold up nobody else, and tell the gate once that they are over,
- * whatever ends them.
+/* Calls that wait for gates: they run when the gate opens and not before, hold up nobody else, and
+ * tell the gate once that they are over, whatever ends them.
  *
- * The interface has no gates yet, so the calls are made here as src/api/check.c makes them. What tutti-trace says about them is in
- * tests/tools/trace_test.sh.
+ * The interface has no gates yet, so the calls are made here as src/api/check.c makes them. What
+ * tutti-trace says about them is in tests/tools/trace_test.sh.
  *
  * ctest: label=once waits
  */
@@ -31,7 +31,7 @@
 enum { RANKS = 3, COUNT = 1000, LARGE = 100000, UNTOUCHED = -7 };
 static const uint64_t MILLISECOND = 1000000;
 
-/* ------------------------------------------------------------------------------------------- gates and calls */
+/* ------------------------------------------------------------------------------ gates and calls */
 
 struct gate {
     struct operation_gate base;
@@ -160,10 +160,10 @@ static uint64_t ms_since(uint64_t begin_ns)
     return (clock_now_ns() - begin_ns) / MILLISECOND;
 }
 
-/* ------------------------------------------------------------------------------------------------ they open */
+/* ------------------------------------------------------------------------------------ they open */
 
-/* The gates of a large started call and of a small blocking one open later than the deadline would be, and what is sent is written just
- * before. */
+/* The gates of a large started call and of a small blocking one open later than the deadline would
+ * be, and what is sent is written just before. */
 static int open_after_the_deadline(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                    void *context)
 {
@@ -263,7 +263,8 @@ static int pass_by(struct tutti_comm *comm, int rank, int size, uint64_t seed, v
     gates[0].opens = true;
     RANKS_EXPECT(tutti_wait(&requests[0]) == TUTTI_OK && ended(&gates[0], true));
     RANKS_EXPECT(is_all(data[0], COUNT, size * (size - 1) / 2));
-    /* All slots are taken, and some calls wait in line; the gates open from the last to the first. */
+    /* All slots are taken, and some calls wait in line; the gates open from the last to the first.
+     * */
     gate_init(&gates[0]);
     for (int i = 0; i < CALLS; i++) {
         fill(data[i], COUNT, rank + i);
@@ -344,7 +345,7 @@ static void a_prepared_call_waits_in_each_run(void **state)
     assert_int_equal(run(1, RANKS_THREADS, 20000, run_prepared, NULL, NULL), 0);
 }
 
-/* ------------------------------------------------------------------------------------------- they never open */
+/* ------------------------------------------------------------------------------ they never open */
 
 /* Rank 1 aborts while the others wait: some started, some in line, and a blocking one. */
 static int abort_it(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -427,7 +428,8 @@ static void a_death_ends_those_that_wait(void **state)
     assert_true(ms_since(begin_ns) < 20000);
 }
 
-/* Rank 1 does not call it; rank 0 waits for its gate first, which is nobody's fault, and then for rank 1. */
+/* Rank 1 does not call it; rank 0 waits for its gate first, which is nobody's fault, and then for
+ * rank 1. */
 static int time_out_after_opening(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                   void *context)
 {
@@ -524,9 +526,10 @@ static void so_it_is_by_ranks_of_other_hosts(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* ---------------------------------------------------------------------------------------- communicators end */
+/* ---------------------------------------------------------------------------- communicators end */
 
-/* A communicator is freed while calls that nobody waits for are at their gates, which open a little later. */
+/* A communicator is freed while calls that nobody waits for are at their gates, which open a little
+ * later. */
 static int free_before_it_opens(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                 void *context)
 {
@@ -588,7 +591,7 @@ static void but_no_longer_than_until_the_deadline(void **state)
     assert_int_equal(run(1, RANKS_THREADS, 20000, free_what_never_opens, NULL, NULL), 0);
 }
 
-/* --------------------------------------------------------------------------------------------------- alone */
+/* ---------------------------------------------------------------------------------------- alone */
 
 static int wait_alone(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -665,7 +668,7 @@ static void an_abort_ends_the_wait_of_a_rank_alone(void **state)
     assert_int_equal(run(1, RANKS_THREADS, 20000, abort_alone, NULL, NULL), 0);
 }
 
-/* ------------------------------------------------------------------------------------------------- the trace */
+/* ------------------------------------------------------------------------------------ the trace */
 
 /* How often a dump of a communicator says that a call waits for its gate; -1: no dump. */
 static int waits_in_dump(struct tutti_comm *comm)
@@ -693,7 +696,8 @@ static int waits_in_dump(struct tutti_comm *comm)
     return waits;
 }
 
-/* A thread that finds the domain held leaves its call to the holder, which begins it a little later. */
+/* A thread that finds the domain held leaves its call to the holder, which begins it a little
+ * later. */
 static bool dump_comes_to_show(struct tutti_comm *comm, int waits)
 {
     for (int looks = 0; looks < 10000; looks++) {

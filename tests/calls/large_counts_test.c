@@ -1,7 +1,7 @@
 /* large_counts_test.c - counts beyond 2^31 elements, and buffers beyond 2^32 bytes, on two ranks.
  *
- * A wrapped count or offset shows in the last elements, which are no multiple of anything, and in those around 2^31
- * and 2^32. Needs 16 GiB of memory.
+ * A wrapped count or offset shows in the last elements, which are no multiple of anything, and in
+ * those around 2^31 and 2^32. Needs 16 GiB of memory.
  *
  * ctest: label=long label=nosan timeout=900 serial
  */
@@ -53,7 +53,8 @@ static void fill(int8_t *data, int rank, size_t count)
         memcpy(data + done, data, done < count - done ? done : count - done);
 }
 
-/* Every element is that of one rank, or the sum of both (rank -1); returns the first that is not, or count. */
+/* Every element is that of one rank, or the sum of both (rank -1); returns the first that is not,
+ * or count. */
 static size_t first_wrong(const int8_t *data, int rank, size_t count)
 {
     int8_t expected[2 * PERIOD];

@@ -1,5 +1,6 @@
-/* lists_test.c - collectives on lists of tensors are those on the tensors one after the other, however each rank
- * cuts its buffers and wherever the tensors lie; and lists that do not fit are refused.
+/* lists_test.c - collectives on lists of tensors are those on the tensors one after the other,
+ * however each rank cuts its buffers and wherever the tensors lie; and lists that do not fit are
+ * refused.
  *
  * Every rank cuts for itself: into one tensor, a few, or one per element, some of them empty.
  *
@@ -37,7 +38,7 @@ struct scenario {
     int size;
 };
 
-/* --------------------------------------------------------------------------------------------- cutting */
+/* -------------------------------------------------------------------------------------- cutting */
 
 static int compare_sizes(const void *a, const void *b)
 {
@@ -76,9 +77,10 @@ static bool init_cut(struct spread *spread, const struct scenario *s, size_t tot
     return good;
 }
 
-/* -------------------------------------------------------------------------------------------- buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
-/* In place there is one spread, that of the larger side, in which the other one begins at its place `own`. */
+/* In place there is one spread, that of the larger side, in which the other one begins at its place
+ * `own`. */
 struct buffers {
     struct spread spreads[2]; /* send, recv */
     size_t blocks[2];
@@ -164,7 +166,7 @@ static void expect(const struct scenario *s, struct buffers *b, int rank, size_t
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- calls */
+/* ---------------------------------------------------------------------------------------- calls */
 
 static int complain(const struct scenario *s, int rank, const char *what)
 {
@@ -221,7 +223,7 @@ static int run_scenario(const struct scenario *s, struct tutti_comm *comm, int r
     return result;
 }
 
-/* ---------------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static struct scenario draw_scenario(enum collective collective, int size, uint64_t *random)
 {
@@ -300,7 +302,8 @@ static void every_algorithm_takes_lists(void **state)
         assert_int_equal(ranks_run(size, &options, run_algorithms, NULL), 0);
 }
 
-/* What does not fit is refused before anything is sent: the communicator goes on as if it had not been called. */
+/* What does not fit is refused before anything is sent: the communicator goes on as if it had not
+ * been called. */
 static int wrong_lists(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;
@@ -336,7 +339,8 @@ static void lists_that_do_not_fit_are_refused(void **state)
     assert_int_equal(ranks_run(3, &options, wrong_lists, NULL), 0);
 }
 
-/* Tensors of 8 KiB and some more: large enough to be read where they lie, and many in what a link takes as one. */
+/* Tensors of 8 KiB and some more: large enough to be read where they lie, and many in what a link
+ * takes as one. */
 static int many_tensors(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;

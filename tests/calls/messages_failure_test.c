@@ -1,5 +1,5 @@
-/* Messages that fail: what does not fit, arguments, deadlines, deaths, departures, aborts and full mailboxes are named,
- * reach everybody, come in time, and leave nothing behind.
+/* Messages that fail: what does not fit, arguments, deadlines, deaths, departures, aborts and full
+ * mailboxes are named, reach everybody, come in time, and leave nothing behind.
  *
  * ctest: label=once timeout=180 waits
  */
@@ -89,7 +89,7 @@ static int expect_all_calls_fail(struct tutti_comm *comm, int rank, enum tutti_s
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------ what does not fit */
+/* ---------------------------------------------------------------------------- what does not fit */
 
 /* One message that is too long for its receive or of another dtype, then one that fits. */
 static int too_long(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -178,7 +178,7 @@ static void a_group_tells_what_was_truncated_in_it(void **state)
     expect_good_both(2, truncated_in_a_group, NULL);
 }
 
-/* ------------------------------------------------------------------------------------------- arguments */
+/* ------------------------------------------------------------------------------------ arguments */
 
 struct arguments {
     void *buffer;
@@ -316,7 +316,7 @@ static void what_is_prepared_runs_once_at_a_time(void **state)
     expect_good_both(2, prepared_once, NULL);
 }
 
-/* ---------------------------------------------------------------------------------------------- waiting */
+/* -------------------------------------------------------------------------------------- waiting */
 
 /* How a rank is stuck with a message. */
 enum stuck { RECV, RECV_ANY, RECV_STARTED, SEND, SEND_STARTED, RECV_PREPARED, STUCK_COUNT };
@@ -392,7 +392,7 @@ static void deadlines_name_who_did_not_come(void **state)
         assert_int_equal(run(1, RANKS_THREADS, late, &how, NULL), 0);
 }
 
-/* --------------------------------------------------------------------------------------------- deaths */
+/* --------------------------------------------------------------------------------------- deaths */
 
 static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -482,7 +482,7 @@ static void a_death_within_large_messages_is_noticed_by_all(void **state)
     assert_int_equal(outcomes[1].fate, RANKS_SIGNALLED);
 }
 
-/* ------------------------------------------------------------------------------------------- leaving */
+/* -------------------------------------------------------------------------------------- leaving */
 
 /* The last rank sends what it has to say, and goes home; without_comm: each frees its own. */
 static int one_leaves(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -549,7 +549,7 @@ static void what_a_leaver_sent_comes_and_the_rest_fails(void **state)
     expect_good_both(2, many_wait_for_a_leaver, NULL);
 }
 
-/* --------------------------------------------------------------------------------------------- aborts */
+/* --------------------------------------------------------------------------------------- aborts */
 
 static void *abort_soon(void *argument)
 {
@@ -622,7 +622,8 @@ static void memory_of_aborted_messages_may_be_freed_at_once(void **state)
     for (int round = 0; round < 3; round++) expect_good_both(3, abort_within, NULL);
 }
 
-/* A thread that is blocked in a collective keeps the communicator; messages of others fail with it. */
+/* A thread that is blocked in a collective keeps the communicator; messages of others fail with it.
+ * */
 struct outsider {
     struct tutti_comm *comm;
     enum tutti_status status;
@@ -661,7 +662,7 @@ static void messages_fail_with_the_collective_beside_them(void **state)
     expect_good_both(2, fail_beside_a_collective, NULL);
 }
 
-/* ------------------------------------------------------------------------------------- full mailboxes */
+/* ------------------------------------------------------------------------------- full mailboxes */
 
 enum { ROOM = 4096, SMALL = 1000 };
 
@@ -692,7 +693,8 @@ static int overflow(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     return expect_all_calls_fail(comm, rank, TUTTI_UNEXPECTED_FULL);
 }
 
-/* The same, but who is waited for is another rank, which takes its time: that is no reason to fail. */
+/* The same, but who is waited for is another rank, which takes its time: that is no reason to fail.
+ * */
 static int overflow_beside(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)size;
@@ -776,7 +778,7 @@ static void a_size_of_the_mailbox_that_makes_no_sense_is_named(void **state)
     expect_good_both(1, read_no_size, NULL);
 }
 
-/* -------------------------------------------------------------------------------------------- leftovers */
+/* ------------------------------------------------------------------------------------ leftovers */
 
 static void nothing_is_left_behind(void **state)
 {

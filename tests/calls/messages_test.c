@@ -1,5 +1,5 @@
-/* Messages between ranks: every form, size and memory, in order, in both directions, beside collectives, and from
- * several threads. What happens when they fail: messages_failure_test.c.
+/* Messages between ranks: every form, size and memory, in order, in both directions, beside
+ * collectives, and from several threads. What happens when they fail: messages_failure_test.c.
  *
  * ctest: timeout=180
  */
@@ -37,7 +37,7 @@ static bool is_filled(const uint8_t *data, size_t bytes, int source, int number)
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------- forms */
+/* ---------------------------------------------------------------------------------------- forms */
 
 enum form { FORM_PLAIN, FORM_WITH, FORM_START, FORM_PREPARED, FORM_GROUPED, FORM_COUNT };
 
@@ -137,7 +137,8 @@ static void every_form_of_send_meets_every_form_of_recv(void **state)
     expect_good_both(2, all_forms, NULL);
 }
 
-/* A rank has nothing but a started message, and computes until the other one has it: in memory of both, which Tutti knows nothing of. */
+/* A rank has nothing but a started message, and computes until the other one has it: in memory of
+ * both, which Tutti knows nothing of. */
 static int no_further_calls(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                             void *context)
 {
@@ -178,7 +179,7 @@ static void started_messages_move_without_further_calls(void **state)
     munmap(has_come, sizeof *has_come);
 }
 
-/* --------------------------------------------------------------------------------------------- sizes */
+/* ---------------------------------------------------------------------------------------- sizes */
 
 static const size_t sizes_bytes[] = {
     0,     1,     23,    24,    25,    39,    40,     41,     4096,    8191,          8192,
@@ -258,7 +259,7 @@ static void a_shorter_message_fills_the_beginning(void **state)
     expect_good_both(2, shorter, NULL);
 }
 
-/* --------------------------------------------------------------------------------------------- order */
+/* ---------------------------------------------------------------------------------------- order */
 
 enum { MESSAGES = 150, TAGS = 3 };
 
@@ -301,8 +302,9 @@ static int send_all(struct outbox *outbox, struct tutti_comm *comm, int rank, ui
     return 0;
 }
 
-/* Rank 0 receives from everybody, of a chosen or any source and tag in turn: of each sender and tag the messages
- * come in the order of sending; and the first one that fits any tag is the sender's first. */
+/* Rank 0 receives from everybody, of a chosen or any source and tag in turn: of each sender and tag
+ * the messages come in the order of sending; and the first one that fits any tag is the sender's
+ * first. */
 static int receive_all(struct tutti_comm *comm, int rank, int size, uint64_t seed)
 {
     bool came[4][MESSAGES] = {{false}};
@@ -351,7 +353,8 @@ static void messages_are_received_in_the_order_of_sending(void **state)
     expect_good_both(3, in_order, NULL);
 }
 
-/* Receives that fit the same message take it in the order of calling; those with another tag let it pass. */
+/* Receives that fit the same message take it in the order of calling; those with another tag let it
+ * pass. */
 static int posted(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)size, (void)context;
@@ -385,7 +388,7 @@ static void ten_thousand_receives_are_matched_in_the_order_of_calling(void **sta
     expect_good_both(2, posted, NULL);
 }
 
-/* ------------------------------------------------------------------------------------ both directions */
+/* ------------------------------------------------------------------------------ both directions */
 
 struct exchange {
     size_t bytes;
@@ -453,7 +456,7 @@ static void large_messages_cross_in_a_group(void **state)
     unsetenv("TUTTI_CMA");
 }
 
-/* ---------------------------------------------------------------------------------------- to oneself */
+/* ----------------------------------------------------------------------------------- to oneself */
 
 struct chat {
     struct tutti_comm *comm;
@@ -526,7 +529,7 @@ static void a_rank_alone_may_send_to_itself(void **state)
     expect_good_both(1, talk_to_oneself, NULL);
 }
 
-/* ------------------------------------------------------------------------------- beside collectives */
+/* --------------------------------------------------------------------------- beside collectives */
 
 /* Nobody receives yet: the other rank waits in a barrier, or has started one. */
 static int send_into_a_collective(struct tutti_comm *comm, int rank, int size, uint64_t seed,
@@ -662,7 +665,7 @@ static void communicators_keep_their_messages_apart(void **state)
     expect_good_both(3, two_communicators, NULL);
 }
 
-/* ------------------------------------------------------------------------------------------- threads */
+/* -------------------------------------------------------------------------------------- threads */
 
 enum { THREADS = 4 };
 
@@ -671,7 +674,8 @@ struct talker {
     int rank, number, result;
 };
 
-/* Each thread talks to its like on the other rank, blocking and started; the first ones all start at once. */
+/* Each thread talks to its like on the other rank, blocking and started; the first ones all start
+ * at once. */
 static int talk(const struct talker *talker)
 {
     const int rank = talker->rank, peer = 1 - rank, tag = talker->number;
@@ -742,7 +746,8 @@ static void threads_talk_while_another_one_calls_collectives(void **state)
     expect_good_both(2, many_threads, &blocks);
 }
 
-/* Rank 0 sits in a barrier with one thread, and with another one sends what rank 1 needs before it comes there. */
+/* Rank 0 sits in a barrier with one thread, and with another one sends what rank 1 needs before it
+ * comes there. */
 struct helper {
     struct tutti_comm *comm;
     _Atomic bool entered;

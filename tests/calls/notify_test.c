@@ -1,5 +1,5 @@
-/* notify_test.c - a thread that sleeps on an eventfd hears of every request that is done, once, whoever finished it and
- * whether that was before it asked.
+/* notify_test.c - a thread that sleeps on an eventfd hears of every request that is done, once,
+ * whoever finished it and whether that was before it asked.
  *
  * ctest: timeout=120
  */

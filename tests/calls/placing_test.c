@@ -1,5 +1,6 @@
-/* Large allreduces in mapped memory, whose results may be stored by the rank that reduced them: every element is right
- * and nothing beside it was written, wherever each rank's buffers lie; and after a failure nobody writes here any more.
+/* Large allreduces in mapped memory, whose results may be stored by the rank that reduced them:
+ * every element is right and nothing beside it was written, wherever each rank's buffers lie; and
+ * after a failure nobody writes here any more.
  *
  * ctest: timeout=180
  */
@@ -20,7 +21,7 @@
 
 static const uint64_t SECOND = 1000000000u;
 
-/* ---------------------------------------------------------------------------------------- buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
 enum { GUARD = 64 /* elements before and behind */, UNTOUCHED = -7 };
 
@@ -78,7 +79,7 @@ static bool memory_holds(const struct memory *memory, int first_rank, int last_r
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------- results */
+/* -------------------------------------------------------------------------------------- results */
 
 struct job {
     size_t count;
@@ -189,7 +190,8 @@ static void ranks_may_have_memory_of_different_kinds(void **state)
     }
 }
 
-/* One of the other collectives that choose by all ranks' memory. Both have room for the blocks of all. */
+/* One of the other collectives that choose by all ranks' memory. Both have room for the blocks of
+ * all. */
 static bool exchanges_right(struct tutti_comm *comm, int rank, int size, int round,
                             struct memory *input, struct memory *output)
 {
@@ -218,8 +220,9 @@ static bool exchanges_right(struct tutti_comm *comm, int rank, int size, int rou
     return is_right;
 }
 
-/* Ranks choose by what all of them had in the call before, also when they are ahead of each other by then: rounds are of
- * mapped memory alone, of private memory on somebody, or of both kinds by chance. */
+/* Ranks choose by what all of them had in the call before, also when they are ahead of each other
+ * by then: rounds are of mapped memory alone, of private memory on somebody, or of both kinds by
+ * chance. */
 static int every_round_is_right(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                 void *context)
 {
@@ -280,7 +283,7 @@ static void started_sums_in_mapped_memory_are_right(void **state)
                                       .rounds = 3});
 }
 
-/* ---------------------------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------------------------- failures */
 
 /* Whether a call that failed leaves memory alone once it has returned. */
 static bool stays_as_it_is(const struct memory *memory)
@@ -313,8 +316,8 @@ static void add_slowly(const void *left, const void *right, void *result, size_t
     if (slow->is_slow) ranks_nap_ms(10);
 }
 
-/* Rank 0 gives up while the last rank is in the middle of storing results in its memory. Inputs are private, so that
- * it has nothing else to wait for. */
+/* Rank 0 gives up while the last rank is in the middle of storing results in its memory. Inputs are
+ * private, so that it has nothing else to wait for. */
 static int one_gives_up(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;

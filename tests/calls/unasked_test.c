@@ -1,5 +1,6 @@
-/* A peer sends when it likes. What comes to a rank that has no message of its own under way, and cannot be received, ends the communicator
- * with an error that names the message or its sender; and the rank lives.
+/* A peer sends when it likes. What comes to a rank that has no message of its own under way, and
+ * cannot be received, ends the communicator with an error that names the message or its sender; and
+ * the rank lives.
  *
  * ctest: waits */
 #include <setjmp.h>
@@ -56,7 +57,7 @@ static bool lock(struct tutti_comm *comm)
     return true;
 }
 
-/* --------------------------------------------------------------------------------------- no memory for it */
+/* ----------------------------------------------------------------------------- no memory for it */
 
 static struct transport_ops starved_ops;
 
@@ -101,7 +102,7 @@ static void an_announcement_that_cannot_be_answered_is_named(void **state)
     expect_good_both(announce_to_the_starved);
 }
 
-/* ------------------------------------------------------------------------------------------ makes no sense */
+/* ------------------------------------------------------------------------------- makes no sense */
 
 /* As a rank does that has the key, and whose messages are not those of this library. */
 static bool send_nonsense(struct tutti_comm *comm)

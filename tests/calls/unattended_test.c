@@ -1,8 +1,9 @@
-/* Operations that are over for a rank, or were only started by it, go on while that rank computes: over TCP an operation is over
- * when its bytes lie in links, and connections may still have to be made, or made again. The test runs within one host, and
- * between two pretended hosts.
+/* Operations that are over for a rank, or were only started by it, go on while that rank computes:
+ * over TCP an operation is over when its bytes lie in links, and connections may still have to be
+ * made, or made again. The test runs within one host, and between two pretended hosts.
  *
- * Every rank that has done its part computes, without calling the library, until all others have done theirs.
+ * Every rank that has done its part computes, without calling the library, until all others have
+ * done theirs.
  *
  * ctest: label=nosan label=once timeout=300 waits
  */
@@ -63,7 +64,7 @@ static int compute(int part, int rank, int size)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------- parts */
+/* ---------------------------------------------------------------------------------------- parts */
 
 static int start(int32_t *data, size_t count, struct tutti_comm *comm, int rank,
                  struct tutti_request **request)
@@ -155,7 +156,7 @@ static int get_data(const struct scene *scene, int part, struct tutti_comm *comm
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static const size_t counts[] = {2, 700, COUNT_MAX};
 
@@ -259,9 +260,10 @@ static void those_who_come_first_go_on(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* ------------------------------------------------------------------------------------------ connections */
+/* ---------------------------------------------------------------------------------- connections */
 
-/* Data that lay in connections that broke is sent again over new ones, though its sender computes, whichever side makes them. */
+/* Data that lay in connections that broke is sent again over new ones, though its sender computes,
+ * whichever side makes them. */
 static int sends_again(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed;
@@ -286,9 +288,10 @@ static void data_that_was_lost_is_sent_again(void **state)
     assert_int_equal(run_one(2, sends_again, &(struct scene){.variant = BLOCKING, .count = 1}), 0);
 }
 
-/* ------------------------------------------------------------------------------------------------ leaving */
+/* -------------------------------------------------------------------------------------- leaving */
 
-/* A rank that frees a communicator gives its peers what it has sent them, also where they come only then. */
+/* A rank that frees a communicator gives its peers what it has sent them, also where they come only
+ * then. */
 static int leaves_early(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed;
@@ -335,10 +338,11 @@ static void a_rank_that_computes_lets_others_leave(void **state)
     assert_true(clock_now_ns() - begin_ns < UINT64_C(10000000000)); /* not at a deadline */
 }
 
-/* ----------------------------------------------------------------------------------------------- the truth */
+/* ------------------------------------------------------------------------------------ the truth */
 
-/* A process that is stopped sends nothing, though it is through with the operation: nobody's counts differ. Rank 1 is the root, and is stopped
- * before it is connected to rank 2; rank 0 has spoken to both since the start. */
+/* A process that is stopped sends nothing, though it is through with the operation: nobody's counts
+ * differ. Rank 1 is the root, and is stopped before it is connected to rank 2; rank 0 has spoken to
+ * both since the start. */
 static int waits_for_what_does_not_come(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                         void *context)
 {

@@ -1,7 +1,9 @@
-/* varying_test.c - collectives whose blocks have different counts: right, and touching nothing else, for counts of
- * all sorts, wherever the blocks lie, in all forms; and counts that do not fit each other are found.
+/* varying_test.c - collectives whose blocks have different counts: right, and touching nothing
+ * else, for counts of all sorts, wherever the blocks lie, in all forms; and counts that do not fit
+ * each other are found.
  *
- * Counts come from the seed, so that every rank knows all of them; where its blocks lie is each rank's own matter.
+ * Counts come from the seed, so that every rank knows all of them; where its blocks lie is each
+ * rank's own matter.
  *
  * ctest: timeout=180
  */
@@ -24,7 +26,7 @@
 
 enum { SIZE_MAX_HERE = 9 };
 
-/* ------------------------------------------------------------------------------------------ scenarios */
+/* ------------------------------------------------------------------------------------ scenarios */
 
 struct scenario {
     enum collective collective;
@@ -39,7 +41,8 @@ struct scenario {
     size_t counts[SIZE_MAX_HERE][SIZE_MAX_HERE]; /* from, to; row 0 alone where ranks have one block each */
 };
 
-/* How many elements rank `from` sends to rank `to`, or the block of the rank `from` in all but alltoallv. */
+/* How many elements rank `from` sends to rank `to`, or the block of the rank `from` in all but
+ * alltoallv. */
 static size_t count_of(const struct scenario *s, int from, int to)
 {
     return s->collective == COLLECTIVE_ALLTOALL ? s->counts[from][to] : s->counts[0][from];
@@ -86,9 +89,10 @@ static struct scenario draw_scenario(enum collective collective, int size, uint6
     return s;
 }
 
-/* -------------------------------------------------------------------------------------------- buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
-/* One rank's buffers. In place both are the larger one's memory; the smaller one begins at its place `own`. */
+/* One rank's buffers. In place both are the larger one's memory; the smaller one begins at its
+ * place `own`. */
 struct buffers {
     struct spread send, recv;
     bool in_place; /* here: this rank has both */
@@ -192,7 +196,7 @@ static void expect(const struct scenario *s, struct buffers *b, int rank, unsign
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- calls */
+/* ---------------------------------------------------------------------------------------- calls */
 
 static struct form_call call_of(const struct scenario *s, const struct buffers *b, int rank)
 {
@@ -306,11 +310,11 @@ static void blocks_of_all_counts_arrive_among_processes(void **state)
         assert_int_equal(ranks_run(size, &options, run_scenarios, &(int){some_of(150)}), 0);
 }
 
-/* ----------------------------------------------------------------------------------------- mismatches */
+/* ----------------------------------------------------------------------------------- mismatches */
 
-/* Both ends of a transfer from rank 1 to rank 0 say another count. What then happens on other ranks depends on the
- * timing; but rank 0 must not take the data, nobody may write beside its buffers, and whoever fails names one of the
- * two. */
+/* Both ends of a transfer from rank 1 to rank 0 say another count. What then happens on other ranks
+ * depends on the timing; but rank 0 must not take the data, nobody may write beside its buffers,
+ * and whoever fails names one of the two. */
 struct mismatch {
     enum collective collective;
     size_t sent, expected;

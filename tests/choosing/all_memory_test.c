@@ -1,6 +1,7 @@
-/* Blocking calls choose by whether all ranks' memory is mapped, as far as all have told each other: the ranks choose alike whatever each of
- * them has, whichever calls come between, and however far they are ahead of each other. Ranks that chose differently would fail, because
- * signatures cover the plan.
+/* Blocking calls choose by whether all ranks' memory is mapped, as far as all have told each other:
+ * the ranks choose alike whatever each of them has, whichever calls come between, and however far
+ * they are ahead of each other. Ranks that chose differently would fail, because signatures cover
+ * the plan.
  *
  * ctest: timeout=180
  */
@@ -19,7 +20,7 @@
 
 enum { SIZE_MAX_RANKS = 5, LARGE = 16 << 10 /* 64 KiB */, LARGEST = 64 << 10, STEP = 61 };
 
-/* ---------------------------------------------------------------------------------------- buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
 struct memory {
     int32_t *of[2]; /* private, mapped */
@@ -40,7 +41,7 @@ static void memory_give_back(struct memory *memory)
     tutti_mem_free(memory->of[1]);
 }
 
-/* ------------------------------------------------------------------------------------------ calls */
+/* ---------------------------------------------------------------------------------------- calls */
 
 enum form { BLOCKING, STARTED, GROUPED };
 
@@ -132,7 +133,7 @@ static bool is_right(const struct step *s, const int32_t *out, int rank, int siz
     return true;
 }
 
-/* ------------------------------------------------------------------------------------ random mixes */
+/* --------------------------------------------------------------------------------- random mixes */
 
 static struct step draw(struct chance *all, int size, int number)
 {
@@ -188,7 +189,7 @@ static void ranks_choose_alike_whatever_memory_they_have(void **state)
         }
 }
 
-/* --------------------------------------------------------------------------------------- when it holds */
+/* -------------------------------------------------------------------------------- when it holds */
 
 static bool holds(struct tutti_comm *comm, enum collective collective)
 {
@@ -214,7 +215,8 @@ static int what_holds_follows_what_all_told(struct tutti_comm *comm, int rank, i
     const int mapped = 1, odd = rank == 1 ? 0 : 1; /* rank 1 has private memory */
     RANKS_EXPECT(!holds(comm, COLLECTIVE_REDUCE));
 
-    /* It counts when all have told it. A collective that was not called is taken to be like the last one. */
+    /* It counts when all have told it. A collective that was not called is taken to be like the
+     * last one. */
     RANKS_EXPECT(make(&reduce, input.of[mapped], output.of[mapped], comm) == TUTTI_OK);
     RANKS_EXPECT(!holds(comm, COLLECTIVE_REDUCE));
     RANKS_EXPECT(make(&barrier, NULL, NULL, comm) == TUTTI_OK);
@@ -255,9 +257,10 @@ static void calls_choose_by_what_all_told(void **state)
     }
 }
 
-/* ---------------------------------------------------------------------------------------- threads */
+/* -------------------------------------------------------------------------------------- threads */
 
-/* They reach all of each other's memory, so calls of any form count on it, and from the first one on. */
+/* They reach all of each other's memory, so calls of any form count on it, and from the first one
+ * on. */
 static int any_memory_counts_as_mapped(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                        void *context)
 {

@@ -1,5 +1,6 @@
-/* What a communicator over several hosts measures as it is made is what its ranks, all alike, choose algorithms by; so do communicators that
- * come from it. Where somebody calibrated, or wants no measuring, nothing is measured.
+/* What a communicator over several hosts measures as it is made is what its ranks, all alike,
+ * choose algorithms by; so do communicators that come from it. Where somebody calibrated, or wants
+ * no measuring, nothing is measured.
  *
  * ctest: timeout=60 */
 #include <setjmp.h>

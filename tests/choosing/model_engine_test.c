@@ -1,5 +1,6 @@
-/* The engine beside its model, without noise: every algorithm runs over links in virtual time that have a latency and a rate (sim/),
- * and takes as long as its simulation (src/model) with the same numbers says.
+/* The engine beside its model, without noise: every algorithm runs over links in virtual time that
+ * have a latency and a rate (sim/), and takes as long as its simulation (src/model) with the same
+ * numbers says.
  * ctest: timeout=300 label=once label=nosan
  */
 #include <setjmp.h>
@@ -22,7 +23,8 @@
 
 enum { RANKS_MAX = 17, NET = SIM_MESSAGE + 1, PIECE_BYTES = 16 << 10, PIECES = 32 };
 
-/* A byte takes a whole number of nanoseconds, so nothing is rounded: events at one time in the model are at one time in the engine, too. */
+/* A byte takes a whole number of nanoseconds, so nothing is rounded: events at one time in the
+ * model are at one time in the engine, too. */
 static const struct sim_wire wire = {.latency_ns = 20000, .message_ns = 1000, .byte_ps = 1000};
 
 /* Ranks 2h and 2h + 1 on a host, for plans alone: every rank has a card of its own. */
@@ -34,7 +36,7 @@ static const struct algo_levels *pairs(void)
     return &levels;
 }
 
-/* ------------------------------------------------------------------------------------------ the engine */
+/* ----------------------------------------------------------------------------------- the engine */
 
 struct world {
     struct sim *sim;
@@ -94,7 +96,7 @@ static uint64_t run_engine(const struct sim_job *job)
     return world.ended_ns - world.begun_ns;
 }
 
-/* ------------------------------------------------------------------------------------------- the model */
+/* ------------------------------------------------------------------------------------ the model */
 
 /* The links' table, of which only the paths count: ranks take no time for anything. */
 static const struct path_table *free_paths(const struct path_table *from)
@@ -146,7 +148,7 @@ static uint64_t run_model(const struct sim_job *job, const struct path_table *pa
     return result.time_ps;
 }
 
-/* ------------------------------------------------------------------------------------------- both of them */
+/* --------------------------------------------------------------------------------- both of them */
 
 static const struct path_table *paths_of_links(void)
 {

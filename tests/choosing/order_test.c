@@ -1,4 +1,5 @@
-/* Ranks that are bound to cores know who is near whom: all alike, and whatever they then call is right.
+/* Ranks that are bound to cores know who is near whom: all alike, and whatever they then call is
+ * right.
  *
  * ctest: timeout=60
  */
@@ -79,7 +80,7 @@ static bool is_ordered_either_way(struct tutti_comm *comm, const int *one, const
     return least == most && (is_ordered(comm, one) || is_ordered(comm, other));
 }
 
-/* ---------------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static int orders_by_core(struct tutti_comm *none, int rank, int size, uint64_t seed, void *context)
 {

@@ -1,5 +1,6 @@
-/* future.c - a program of a later version: each of its structs has one more field, which this library does not have. Its calls
- * work as long as those fields are 0; a field that is set is refused, with the version that lacks it. Two ranks run it.
+/* future.c - a program of a later version: each of its structs has one more field, which this
+ * library does not have. Its calls work as long as those fields are 0; a field that is set is
+ * refused, with the version that lacks it. Two ranks run it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* old.c - a program of version 0.1, compiled with the header of 0.1, which two ranks run with the library of today: all its structs have
- * the sizes that they had then, and behind each struct lie bytes that the library must not touch.
+/* old.c - a program of version 0.1, compiled with the header of 0.1, which two ranks run with the
+ * library of today: all its structs have the sizes that they had then, and behind each struct lie
+ * bytes that the library must not touch.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@
         }                                                                         \
     } while (0)
 
-/* A struct with a fence behind it, which an options struct that is read too far shows, and a result that is written too far changes. */
+/* A struct with a fence behind it, which an options struct that is read too far shows, and a result
+ * that is written too far changes. */
 #define FENCED(type)             \
     struct {                     \
         struct type is;          \

@@ -1,4 +1,5 @@
-/* One rank's library makes another plan under the same name: all ranks are told, and nobody exchanges wrong data.
+/* One rank's library makes another plan under the same name: all ranks are told, and nobody
+ * exchanges wrong data.
  *
  * ctest: timeout=60
  */
@@ -16,7 +17,7 @@
 
 enum { RANKS_MAX = 17 };
 
-/* --------------------------------------------------------------------------------- another library */
+/* ------------------------------------------------------------------------------ another library */
 
 static algo_generate *usual, *another;
 static _Thread_local bool is_other; /* the rank that runs here has another library */
@@ -41,7 +42,7 @@ static int replace_generator(void **state)
     return 0;
 }
 
-/* ----------------------------------------------------------------------------------------- the calls */
+/* ------------------------------------------------------------------------------------ the calls */
 
 struct job {
     int other; /* the rank with the other library; -1: nobody */

@@ -1,6 +1,7 @@
-/* tutti_0_1.h - what tutti.h and train.h of version 0.1 declared, without their comments. It is never changed: a program that was
- * compiled with it must go on with every later library of the same soname, and programs_test.sh compares the headers
- * of today with it. Behind those it declares the functions once more, so that the compiler compares their types.
+/* tutti_0_1.h - what tutti.h and train.h of version 0.1 declared, without their comments. It is
+ * never changed: a program that was compiled with it must go on with every later library of the
+ * same soname, and programs_test.sh compares the headers of today with it. Behind those it declares
+ * the functions once more, so that the compiler compares their types.
  */
 #ifndef TUTTI_0_1_H
 #define TUTTI_0_1_H

@@ -1,6 +1,7 @@
-/* values.c - prints every number of the public headers that compiled programs contain: values of enums and constants, offsets of
- * fields, and sizes of the structs that do not say their own size. Compiled once with the headers of today and once with those of
- * 0.1, it must print the same: see programs_test.sh.
+/* values.c - prints every number of the public headers that compiled programs contain: values of
+ * enums and constants, offsets of fields, and sizes of the structs that do not say their own size.
+ * Compiled once with the headers of today and once with those of 0.1, it must print the same: see
+ * programs_test.sh.
  */
 #ifdef FROZEN
 #include "tutti_0_1.h"

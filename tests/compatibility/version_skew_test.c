@@ -1,5 +1,6 @@
-/* Ranks of other builds: the parts of the library that say a version are compiled once more here, with one that each rank chooses. Ranks
- * whose minor versions differ are one job; where the major one does, nobody starts, and whoever called on the other names both.
+/* Ranks of other builds: the parts of the library that say a version are compiled once more here,
+ * with one that each rank chooses. Ranks whose minor versions differ are one job; where the major
+ * one does, nobody starts, and whoever called on the other names both.
  *
  * ctest: label=notsan label=once waits
  */
@@ -31,7 +32,8 @@ struct skew {
     int victim;
     unsigned major_step, minor_step; /* its version, beyond that of the others */
     struct tutti_id id;              /* of one host */
-    /* Of all ranks that are told of another version: on one host as soon as they call, else after the start-up deadline. */
+    /* Of all ranks that are told of another version: on one host as soon as they call, else after
+     * the start-up deadline. */
     _Atomic uint64_t *slowest_ns;
 };
 
@@ -65,7 +67,8 @@ static int join_with_skew(struct tutti_comm *none, int rank, int size, uint64_t 
         RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
         return 0;
     }
-    /* Whoever calls on another version is told so; who was called misses ranks, and its log names both versions. */
+    /* Whoever calls on another version is told so; who was called misses ranks, and its log names
+     * both versions. */
     const bool is_told = rank != 0 && (rank == skew->victim || skew->victim == 0);
     fprintf(stderr, "rank %d: %s after %.2f s: %s\n", rank, tutti_status_name(status),
             (double)took_ns * 1e-9, tutti_error_message());

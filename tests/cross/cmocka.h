@@ -1,5 +1,6 @@
-/* cmocka.h - what our tests use of cmocka, for machines that we cross-compile for: its package is not to be had there
- * without making another architecture part of the system. The real one is used everywhere else.
+/* cmocka.h - what our tests use of cmocka, for machines that we cross-compile for: its package is
+ * not to be had there without making another architecture part of the system. The real one is used
+ * everywhere else.
  *
  * One test at a time, in one thread; what fails prints where and jumps back to the runner.
  */

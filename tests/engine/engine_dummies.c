@@ -32,7 +32,7 @@ unsigned engine_dummies_round(void)
     return DUMMY_COUNT * COLLECTIVE_COUNT;
 }
 
-/* --------------------------------------------------------------------------------------------- drawing */
+/* -------------------------------------------------------------------------------------- drawing */
 
 static uint64_t draw(uint64_t *random)
 {
@@ -141,7 +141,8 @@ static void draw_job(uint64_t *random, uint64_t seed, struct drawn *drawn)
                              .reaches_far = below(random, 2) == 0};
     const bool is_expected =
         mood->expects && collective_reduces(collective) && below(random, 2) == 0;
-    /* One stores where all expect it, another one has several lanes that use shared slots: hardly any other does. */
+    /* One stores where all expect it, another one has several lanes that use shared slots: hardly
+     * any other does. */
     if (collective == COLLECTIVE_ALLREDUCE && is_expected)
         job->algorithm = algo_find(collective, "twoshot");
     else if (collective == COLLECTIVE_ALLREDUCE && mood->shares > 0 && below(random, 2) == 0)
@@ -160,7 +161,7 @@ static void draw_job(uint64_t *random, uint64_t seed, struct drawn *drawn)
     if (can_vary && below(random, 3) == 0) engine_job_vary(job, job->count, draw(random));
 }
 
-/* --------------------------------------------------------------------------------------------- running */
+/* -------------------------------------------------------------------------------------- running */
 
 static void expect_gate_has_ended(const struct engine_rank *own, bool done)
 {
@@ -176,8 +177,8 @@ static void expect_gate_is_not_told(const struct engine_rank *own)
     assert_true(own->gate == NULL || !own->dummy->gate_has_ended(own->gate, &is_done));
 }
 
-/* All ranks in any order, so many looks at most. Whoever is done finds its result right, and uses its buffers for something else. Returns
- * how many are not done. */
+/* All ranks in any order, so many looks at most. Whoever is done finds its result right, and uses
+ * its buffers for something else. Returns how many are not done. */
 static int run(const struct engine_job *job, struct engine_net *net, struct engine_rank *ranks,
                int looks_max)
 {
@@ -200,7 +201,8 @@ static int run(const struct engine_job *job, struct engine_net *net, struct engi
     return left;
 }
 
-/* As whoever finds that a rank has died: their buffers are the callers' when nothing computes any more. */
+/* As whoever finds that a rank has died: their buffers are the callers' when nothing computes any
+ * more. */
 static void give_up(int size, struct engine_rank *ranks)
 {
     for (int r = 0; r < size; r++) {
@@ -250,13 +252,14 @@ void engine_dummies_run(uint64_t seed, struct engine_dummies_report *report)
     engine_net_free(net);
 }
 
-/* ------------------------------------------------------------------------------------ as a program */
+/* --------------------------------------------------------------------------------- as a program */
 
 static uint64_t current_seed;
 static int told_fd, caught_fd; /* the real stderr; what assertions say */
 static bool is_over;
 
-/* "seed 12: prompt, allreduce by ring: ..."; the reason is the first line of what an assertion said. */
+/* "seed 12: prompt, allreduce by ring: ..."; the reason is the first line of what an assertion
+ * said. */
 static void tell(void)
 {
     char line[512], reason[256] = "it crashed";

@@ -1,10 +1,13 @@
-/* engine_dummies.h - all collectives with all stand-ins of engine_dummy.h, over the links of engine_net.h: a seed draws the dummy, the
- * collective and its algorithm, ranks, counts, buffers and moods of links.
+/* engine_dummies.h - all collectives with all stand-ins of engine_dummy.h, over the links of
+ * engine_net.h: a seed draws the dummy, the collective and its algorithm, ranks, counts, buffers
+ * and moods of links.
  *
  * Holds always
- *   - results are right when an operation is done, and its buffers are the caller's then, who overwrites them at once
+ *   - results are right when an operation is done, and its buffers are the caller's then, who
+ *     overwrites them at once
  *   - the same operations run a second time
- *   - operations that are given up at any time leave nothing behind, once they do not compute any more
+ *   - operations that are given up at any time leave nothing behind, once they do not compute any
+ *     more
  *   - nothing gets stuck */
 #ifndef TUTTI_TESTS_ENGINE_ENGINE_DUMMIES_H
 #define TUTTI_TESTS_ENGINE_ENGINE_DUMMIES_H

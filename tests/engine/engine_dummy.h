@@ -1,5 +1,5 @@
-/* engine_dummy.h - stand-ins for what programs will run with one day: each is a file of its own and a line of this list, and
- * engine_dummies.h runs all collectives with it.
+/* engine_dummy.h - stand-ins for what programs will run with one day: each is a file of its own and
+ * a line of this list, and engine_dummies.h runs all collectives with it.
  *
  * A dummy fails, by cmocka's assertions, when it is not treated as its contract says. */
 #ifndef TUTTI_TESTS_ENGINE_ENGINE_DUMMY_H
@@ -27,12 +27,14 @@ struct engine_dummy {
     /* Who runs the kernels of one rank; NULL: nobody but the engine. */
     struct kernel_executor *(*make_executor)(uint64_t seed);
     void (*free_executor)(struct kernel_executor *executor);
-    /* What each operation of one rank waits for; NULL: nothing. When it opens it calls `opens`, before it says so. */
+    /* What each operation of one rank waits for; NULL: nothing. When it opens it calls `opens`,
+     * before it says so. */
     struct operation_gate *(*make_gate)(uint64_t seed, void (*opens)(void *context), void *context);
     /* How its one operation ended; false: nobody has told it. */
     bool (*gate_has_ended)(const struct operation_gate *gate, bool *is_done);
     void (*free_gate)(struct operation_gate *gate);
-    /* In which some of the ranks have their buffers, scratch and places; NULL: all are in the host's. */
+    /* In which some of the ranks have their buffers, scratch and places; NULL: all are in the
+     * host's. */
     const struct memory_kind *memory;
     /* A test that touches such memory itself does it between these. */
     void (*begin_touching)(void);

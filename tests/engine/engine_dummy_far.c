@@ -1,5 +1,6 @@
-/* Memory like a device's: whoever touches it faults, but for kernels, and for links and tests that say so. Its kernels open the memory of
- * what a call says lies there, and nothing else, for as long as they run; they fail when it does not lie there. */
+/* Memory like a device's: whoever touches it faults, but for kernels, and for links and tests that
+ * say so. Its kernels open the memory of what a call says lies there, and nothing else, for as long
+ * as they run; they fail when it does not lie there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,5 +1,6 @@
-/* An executor like a device's: its kernels run while it is asked whether they have, one at a time, in any order, and sooner or later. So what
- * they read is read as late as may be, and what they store is stored then. */
+/* An executor like a device's: its kernels run while it is asked whether they have, one at a time,
+ * in any order, and sooner or later. So what they read is read as late as may be, and what they
+ * store is stored then. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

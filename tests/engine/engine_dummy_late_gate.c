@@ -1,5 +1,6 @@
-/* A gate that opens late: a seed draws how many looks find it closed. It fails when somebody asks it after it has opened or after its
- * operation is over, and when somebody tells it twice that the operation is over. */
+/* A gate that opens late: a seed draws how many looks find it closed. It fails when somebody asks
+ * it after it has opened or after its operation is over, and when somebody tells it twice that the
+ * operation is over. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* An executor whose kernels have run when they are started. It fails when a group is asked for that nobody waits for. */
+/* An executor whose kernels have run when they are started. It fails when a group is asked for that
+ * nobody waits for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* toy_encoding.h - kernels for encodings that make two bytes of each element of four. A unit is its first element in 16 bits, and how each
- * other one differs from that; what is no number of 15 bits fails. With units of several elements nothing can be read from its middle. */
+/* toy_encoding.h - kernels for encodings that make two bytes of each element of four. A unit is its
+ * first element in 16 bits, and how each other one differs from that; what is no number of 15 bits
+ * fails. With units of several elements nothing can be read from its middle. */
 #ifndef TUTTI_TESTS_ENGINE_TOY_ENCODING_H
 #define TUTTI_TESTS_ENGINE_TOY_ENCODING_H
 

@@ -1,5 +1,5 @@
-/* What a communicator over libfabric's tcp;ofi_rxm has, beside its own: little memory, which its footprint tells, and descriptors that no
- * program inherits.
+/* What a communicator over libfabric's tcp;ofi_rxm has, beside its own: little memory, which its
+ * footprint tells, and descriptors that no program inherits.
  *
  * ctest: label=nosan label=once timeout=120 waits */
 #include <setjmp.h>

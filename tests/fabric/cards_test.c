@@ -1,5 +1,6 @@
-/* Whole communicators over several cards of each rank, for which two interfaces of this machine stand. Results are right, also where a further
- * card does not open: a rank then says so once, and does without it.
+/* Whole communicators over several cards of each rank, for which two interfaces of this machine
+ * stand. Results are right, also where a further card does not open: a rank then says so once, and
+ * does without it.
  *
  * ctest: label=nosan label=once timeout=120 */
 #include <setjmp.h>

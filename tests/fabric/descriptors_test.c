@@ -1,5 +1,5 @@
-/* A rank that has no descriptor left for its network card's connections says so: all ranks get NO_DESCRIPTORS, and that rank as the one that
- * is at fault.
+/* A rank that has no descriptor left for its network card's connections says so: all ranks get
+ * NO_DESCRIPTORS, and that rank as the one that is at fault.
  *
  * ctest: label=nosan label=once timeout=120 waits */
 #include <setjmp.h>
@@ -32,8 +32,9 @@ static void end_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Rank 0 has something for rank 1. If rank 0 is short, libfabric tells it, as it cannot send. If rank 1 is, libfabric tells nobody, as that
- * rank only cannot accept a connection. In the communicator that they were given they have spoken over their cards since the start; in a copy
+/* Rank 0 has something for rank 1. If rank 0 is short, libfabric tells it, as it cannot send. If
+ * rank 1 is, libfabric tells nobody, as that rank only cannot accept a connection. In the
+ * communicator that they were given they have spoken over their cards since the start; in a copy
  * they have not. */
 static int call_short(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {

@@ -1,5 +1,6 @@
-/* fabric_shim.h - puts another character between Tutti and a provider of libfabric: one that demands more, has less, is late or fails. So
- * what hardware asks for is tested with providers that run anywhere. */
+/* fabric_shim.h - puts another character between Tutti and a provider of libfabric: one that
+ * demands more, has less, is late or fails. So what hardware asks for is tested with providers that
+ * run anywhere. */
 #ifndef TUTTI_TESTS_FABRIC_FABRIC_SHIM_H
 #define TUTTI_TESTS_FABRIC_FABRIC_SHIM_H
 
@@ -31,14 +32,17 @@ struct fabric_shim {
 
 /* From now on, for devices that are created then; NULL: none. One thread. */
 void fabric_shim_use(const struct fabric_shim *shim, uint64_t seed);
-/* Its counts since then: how often it was late, and refused, also to close an endpoint; regions that are registered now. */
+/* Its counts since then: how often it was late, and refused, also to close an endpoint; regions
+ * that are registered now. */
 struct fabric_shim_counts {
     unsigned late, again, failed, lost, registered, refused, busy;
 };
 struct fabric_shim_counts fabric_shim_count(void);
-/* As hardware does by itself: messages that have come to a device are stored, although nobody looks. */
+/* As hardware does by itself: messages that have come to a device are stored, although nobody
+ * looks. */
 void fabric_shim_move(void);
-/* A provider that stays open stores once more where it was to receive, as a card may do that was never closed. */
+/* A provider that stays open stores once more where it was to receive, as a card may do that was
+ * never closed. */
 void fabric_shim_receive_late(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* A provider of libfabric keeps what it was given, and never says that it is done: the ranks are told long before the deadline of their call.
+/* A provider of libfabric keeps what it was given, and never says that it is done: the ranks are
+ * told long before the deadline of their call.
  *
  * ctest: label=long label=nosan label=once timeout=180 waits */
 #include <setjmp.h>

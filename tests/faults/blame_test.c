@@ -1,5 +1,5 @@
-/* The message about calls that disagree, in cases where it is easily wrong: it does not confuse the rank that called with the rank that
- * left, and it names the difference. */
+/* The message about calls that disagree, in cases where it is easily wrong: it does not confuse the
+ * rank that called with the rank that left, and it names the difference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,11 +27,12 @@ static bool says(const struct tutti_comm *comm, const char *text)
     return tutti_comm_failure(comm, &failure) == TUTTI_OK && strstr(failure.message, text) != NULL;
 }
 
-/* ----------------------------------------------------------------------------------- counts of v forms */
+/* ---------------------------------------------------------------------------- counts of v forms */
 
 enum { BLOCK = 3 };
 
-/* The root has called it, is through with it and leaves, while the last rank waits for more than the root has for it. */
+/* The root has called it, is through with it and leaves, while the last rank waits for more than
+ * the root has for it. */
 static int receive_too_much(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                             void *context)
 {
@@ -79,9 +80,10 @@ static void what_differs_in_an_allgatherv_is_its_counts(void **state)
     assert_int_equal(run(3, disagree_about_counts), 0);
 }
 
-/* ----------------------------------------------------------------------------------------------- roots */
+/* ---------------------------------------------------------------------------------------- roots */
 
-/* Two roots of one small broadcast have nobody to wait for. The next call in which one waits for the other tells. */
+/* Two roots of one small broadcast have nobody to wait for. The next call in which one waits for
+ * the other tells. */
 static int disagree_about_the_root(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                    void *context)
 {
@@ -101,7 +103,7 @@ static void two_roots_of_a_broadcast_are_found_by_the_next_call(void **state)
     for (int round = 0; round < 5; round++) assert_int_equal(run(2, disagree_about_the_root), 0);
 }
 
-/* ------------------------------------------------------------------------------------------- no failure */
+/* ----------------------------------------------------------------------------------- no failure */
 
 /* A step that was tried again, and worked in the end, leaves no error message. */
 static int succeed(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)

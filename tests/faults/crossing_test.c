@@ -1,6 +1,7 @@
-/* If a rank makes a blocking call that others start, or the other way round, the failure names both ranks, with what each did, long
- * before a deadline, and all ranks have the same failure. If ranks only start a call and then compute, a line reports them, and nothing
- * fails. Ranks that make all calls in one order raise no alarm, whatever is outstanding, stands in line or comes late.
+/* If a rank makes a blocking call that others start, or the other way round, the failure names both
+ * ranks, with what each did, long before a deadline, and all ranks have the same failure. If ranks
+ * only start a call and then compute, a line reports them, and nothing fails. Ranks that make all
+ * calls in one order raise no alarm, whatever is outstanding, stands in line or comes late.
  *
  * The test runs on one host over shared memory and over TCP, and on two pretended hosts.
  *
@@ -41,7 +42,7 @@ static struct shared {
     char line[1024];
 } * shared;
 
-/* ------------------------------------------------------------------------------------------------- calls */
+/* ---------------------------------------------------------------------------------------- calls */
 
 static int32_t data[64][COUNT];
 
@@ -103,7 +104,7 @@ static int call_in_forms(struct tutti_comm *comm, int rank, int size, uint64_t s
     return 0;
 }
 
-/* --------------------------------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------------------------- failures */
 
 static int run(int size, ranks_function *function, void *context)
 {
@@ -174,7 +175,7 @@ static void it_is_so_after_other_calls(void **state)
     expect_named(3, (struct scene){.forms = {STARTED, BLOCKING, STARTED}, .before = 21});
 }
 
-/* ----------------------------------------------------------------------------------------------- reports */
+/* -------------------------------------------------------------------------------------- reports */
 
 static void take_line(const char *line, void *context)
 {
@@ -187,7 +188,8 @@ static void take_line(const char *line, void *context)
     snprintf(shared->line, sizeof shared->line, "%s", line);
 }
 
-/* Rank 1 makes two calls in another order, and no call keeps it from coming to the other one: so that is only said. */
+/* Rank 1 makes two calls in another order, and no call keeps it from coming to the other one: so
+ * that is only said. */
 static int comes_right_by_itself(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                  void *context)
 {
@@ -248,9 +250,10 @@ static void at_the_deadline_it_is_named(void **state)
     assert_int_equal(run(2, runs_out_of_time, NULL), 0);
 }
 
-/* ------------------------------------------------------------------------------------------ false alarms */
+/* --------------------------------------------------------------------------------- false alarms */
 
-/* All in one order, with many that stand in line, ranks that wait for other ones, and one that comes later than any look. */
+/* All in one order, with many that stand in line, ranks that wait for other ones, and one that
+ * comes later than any look. */
 static int keeps_the_order(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;

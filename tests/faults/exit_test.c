@@ -1,6 +1,7 @@
-/* A rank's process ends without a word, in the way that programs do: by exit(), which is what returning from main comes to, by _exit(), or by
- * abort(), as after an exception that nobody catches; or it executes another program, and its pid lives on. The others hear of it in the call that they are in; a rank that frees its communicator
- * first has left.
+/* A rank's process ends without a word, in the way that programs do: by exit(), which is what
+ * returning from main comes to, by _exit(), or by abort(), as after an exception that nobody
+ * catches; or it executes another program, and its pid lives on. The others hear of it in the call
+ * that they are in; a rank that frees its communicator first has left.
  *
  * ctest: label=notsan waits
  */
@@ -55,7 +56,8 @@ static int end_process(struct tutti_comm *comm, int rank, enum path path)
     }
 }
 
-/* The last one that has heard ends the program that a rank became. It would end by itself after 30 s. */
+/* The last one that has heard ends the program that a rank became. It would end by itself after 30
+ * s. */
 static void end_program(void)
 {
     const pid_t pid = atomic_load(&scene->executing);
@@ -140,10 +142,10 @@ static void who_frees_its_communicator_has_left(void **state)
     expect_to_hear(BY_FREE, true);
 }
 
-/* ------------------------------------------------------------------------- what exit() takes away */
+/* ----------------------------------------------------------------------- what exit() takes away */
 
-/* Of a communicator that is freed after OpenSSL has cleaned up, what OpenSSL made stays: nothing could free it any more. The
- * address sanitizer's leak checker asks for this. */
+/* Of a communicator that is freed after OpenSSL has cleaned up, what OpenSSL made stays: nothing
+ * could free it any more. The address sanitizer's leak checker asks for this. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {

@@ -84,7 +84,7 @@ static int expect_all_calls_fail(struct tutti_comm *comm, int rank, enum tutti_s
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------ deaths */
+/* --------------------------------------------------------------------------------------- deaths */
 
 struct death {
     bool within; /* inside a large allreduce, not between calls */
@@ -252,7 +252,7 @@ static void a_death_of_the_last_rank_of_a_process_is_noticed(void **state)
     assert_int_equal(ranks_run(2, &options, first_leaves_second_dies, NULL), 1);
 }
 
-/* --------------------------------------------------------------------------------------- deadlines */
+/* ------------------------------------------------------------------------------------ deadlines */
 
 static int one_never_calls(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -295,7 +295,7 @@ static void a_rank_that_never_calls_is_named_at_the_deadline(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------ disagreements */
+/* -------------------------------------------------------------------------------- disagreements */
 
 /* What the last rank does otherwise. */
 struct disagreement {
@@ -420,8 +420,8 @@ static void other_collectives_are_a_desync(void **state)
     expect_disagreement(d);
 }
 
-/* Rank 1 calls a barrier where the others gather. Who only has to send is through with that, and in the barrier behind it
- * when it meets rank 1's; the root comes last. */
+/* Rank 1 calls a barrier where the others gather. Who only has to send is through with that, and in
+ * the barrier behind it when it meets rank 1's; the root comes last. */
 static int some_are_through_before(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                    void *context)
 {
@@ -450,7 +450,7 @@ static void who_was_through_before_is_told_of_the_desync_too(void **state)
         assert_int_equal(run(8, RANKS_DEFAULT, 5 * SECOND, some_are_through_before, NULL, NULL), 0);
 }
 
-/* ------------------------------------------------------------------------------------------- aborts */
+/* --------------------------------------------------------------------------------------- aborts */
 
 struct aborter {
     struct tutti_comm *comm;
@@ -527,8 +527,9 @@ static void of_many_aborts_one_wins(void **state)
         assert_int_equal(run(4, RANKS_THREADS, 10 * SECOND, the_first_one_wins, NULL, NULL), 0);
 }
 
-/* The last rank never comes. The others wait for nothing: only the progress thread, which they share, ends their calls, whose memory they may
- * read of each other. It waits for neither of them meanwhile. */
+/* The last rank never comes. The others wait for nothing: only the progress thread, which they
+ * share, ends their calls, whose memory they may read of each other. It waits for neither of them
+ * meanwhile. */
 static int started_and_aborted(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                void *context)
 {
@@ -573,7 +574,7 @@ static void calls_of_threads_that_compute_end_together(void **state)
     assert_int_equal(run(3, RANKS_THREADS, 30 * SECOND, started_and_aborted, NULL, NULL), 0);
 }
 
-/* ------------------------------------------------------------------------------------------ leaving */
+/* -------------------------------------------------------------------------------------- leaving */
 
 /* The last rank goes home while the others still need it; without_comm: each frees its own. */
 struct departure {
@@ -658,7 +659,7 @@ static void a_rank_that_left_is_named(void **state)
     }
 }
 
-/* ----------------------------------------------------------------------------------------- start-up */
+/* ------------------------------------------------------------------------------------- start-up */
 
 static enum tutti_status join_as(int rank, int size, uint64_t init_timeout_ns,
                                  struct tutti_comm **comm)
@@ -862,7 +863,7 @@ static void of_two_that_say_they_are_one_rank_one_is_refused(void **state)
     assert_int_equal(atomic_load(&shared->ready), 1);
 }
 
-/* ------------------------------------------------------------------------------- invalid arguments */
+/* ---------------------------------------------------------------------------- invalid arguments */
 
 static int expect_invalid(const struct test_call *call, struct tutti_comm *comm, int rank,
                           enum tutti_status expected, const char *word)
@@ -1040,7 +1041,7 @@ static void invalid_options_make_no_communicator(void **state)
     assert_int_equal(tutti_mem_free(NULL), TUTTI_OK);
 }
 
-/* -------------------------------------------------------------------------------------- leftovers */
+/* ------------------------------------------------------------------------------------ leftovers */
 
 static void expect_nothing_left(const struct belongings *before, int shared_names)
 {

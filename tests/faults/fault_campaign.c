@@ -24,7 +24,7 @@ struct tally {
     struct samples samples[FAULT_KIND_COUNT];
 };
 
-/* ------------------------------------------------------------------------------------------ one run */
+/* -------------------------------------------------------------------------------------- one run */
 
 static void run_and_judge(const struct fault_schedule *schedule, struct fault_record *record,
                           struct fault_verdict *verdict)
@@ -70,7 +70,7 @@ void fault_explain(const struct fault_schedule *schedule)
     fprintf(stderr, "this is left of it; write it to a file, and --replay FILE:\n%s", text);
 }
 
-/* ------------------------------------------------------------------------------------------ many runs */
+/* ------------------------------------------------------------------------------------ many runs */
 
 static void count(struct tally *tally, const struct fault_schedule *schedule,
                   const struct fault_record *record, const struct fault_verdict *verdict)

@@ -19,11 +19,13 @@ struct fault_campaign {
     const char *program; /* for the command that replays */
 };
 
-/* Runs one schedule so many times, and prints what is wrong each time; returns how often something was. */
+/* Runs one schedule so many times, and prints what is wrong each time; returns how often something
+ * was. */
 int fault_try(const struct fault_schedule *schedule, int times);
 /* Makes a schedule that fails smaller, and prints it. Blocks for many runs. */
 void fault_explain(const struct fault_schedule *schedule);
-/* Returns the number of runs that failed, each printed with how to replay it; the summary goes to `out`. */
+/* Returns the number of runs that failed, each printed with how to replay it; the summary goes to
+ * `out`. */
 int fault_campaign_run(const struct fault_campaign *campaign, FILE *out);
 
 #endif

@@ -1,7 +1,9 @@
-/* fault_history.h - what the ranks of a run of the fault runner saw, in memory that they share with who started them.
+/* fault_history.h - what the ranks of a run of the fault runner saw, in memory that they share with
+ * who started them.
  *
- * Each rank writes its own history, and the time at which a fault of its own struck; it is read when the rank is gone. What a
- * rank wrote before it was killed counts. Times are of the monotonic clock.
+ * Each rank writes its own history, and the time at which a fault of its own struck; it is read
+ * when the rank is gone. What a rank wrote before it was killed counts. Times are of the monotonic
+ * clock.
  */
 #ifndef TUTTI_TESTS_FAULTS_FAULT_HISTORY_H
 #define TUTTI_TESTS_FAULTS_FAULT_HISTORY_H
@@ -24,7 +26,8 @@ struct fault_call_history {
     uint64_t begin_ns, end_ns;
 };
 
-/* A communicator, from when it was made to when the ranks that were left went on without it, or all was done. */
+/* A communicator, from when it was made to when the ranks that were left went on without it, or all
+ * was done. */
 struct fault_epoch_history {
     int rank, size;
     int first_operation;
@@ -61,7 +64,8 @@ struct fault_record {
     int orphans;                                  /* processes that outlived the ranks */
 };
 
-/* The word that ranks agree on at the end of an epoch: whether all went well, and where the next one begins. */
+/* The word that ranks agree on at the end of an epoch: whether all went well, and where the next
+ * one begins. */
 static inline uint64_t fault_word(bool failed, int next_operation)
 {
     return (failed ? 0 : 1) | ~UINT64_C(1) << next_operation;

@@ -38,7 +38,7 @@ __attribute__((format(printf, 3, 4))) static void complain(struct judgement *j, 
     memcpy(text + length, "\n", 2);
 }
 
-/* ---------------------------------------------------------------------------------------------- looks */
+/* ---------------------------------------------------------------------------------------- looks */
 
 static uint64_t struck_ns(const struct judgement *j, int fault)
 {
@@ -55,8 +55,9 @@ bool fault_rank_is_gone(const struct fault_schedule *schedule, const struct faul
     return false;
 }
 
-/* Whether connections of network cards were reset. A card does not send again what was lost, so somebody fails; who cannot reach whom is
- * seen differently at both ends, and whom the others take for dead is alive. */
+/* Whether connections of network cards were reset. A card does not send again what was lost, so
+ * somebody fails; who cannot reach whom is seen differently at both ends, and whom the others take
+ * for dead is alive. */
 static bool has_lost_paths(const struct judgement *j)
 {
     for (int i = 0; i < j->schedule->fault_count; i++)
@@ -89,7 +90,8 @@ static uint64_t end_ns(const struct judgement *j, int rank)
     return end;
 }
 
-/* Where paths were lost: whether that rank had come to its end by then. For a rank that it had left out it is dead from then on. */
+/* Where paths were lost: whether that rank had come to its end by then. For a rank that it had left
+ * out it is dead from then on. */
 static bool had_ended(const struct judgement *j, int rank, uint64_t by_ns)
 {
     const uint64_t frees_ns = j->record->ranks[rank].frees_ns;
@@ -123,7 +125,8 @@ static const struct fault_epoch_history *survivor(const struct judgement *j, int
     return is_gone(j, rank) || goes_on_later(j, rank, j->epoch) ? NULL : epoch_of(j, rank, j->epoch);
 }
 
-/* Whether the fault struck, while its rank was in this epoch. Who was struck before a call that it did not come to was in its last one. */
+/* Whether the fault struck, while its rank was in this epoch. Who was struck before a call that it
+ * did not come to was in its last one. */
 static bool struck_here(const struct judgement *j, int fault)
 {
     const struct fault *f = &j->schedule->faults[fault];
@@ -150,7 +153,7 @@ static void find_members(struct judgement *j)
     }
 }
 
-/* ------------------------------------------------------------------------------ what explains a failure */
+/* ---------------------------------------------------------------------- what explains a failure */
 
 static bool is_named(const struct judgement *j, int number, int rank)
 {
@@ -171,8 +174,8 @@ static bool is_left_out(const struct judgement *j, int rank)
            (!has_decided(epoch) || (epoch->shrunk && epoch->shrink_status != TUTTI_OK));
 }
 
-/* A rank whose connections were cut fails to reach others, and they fail to reach it: one of such a pair names the other. A rank that is left out finds
- * later that the others have ended. */
+/* A rank whose connections were cut fails to reach others, and they fail to reach it: one of such a
+ * pair names the other. A rank that is left out finds later that the others have ended. */
 static bool explains_as_reset(const struct judgement *j, int fault, int rank,
                               const struct tutti_failure *failure)
 {
@@ -217,7 +220,8 @@ static int explanation(const struct judgement *j, int rank, const struct tutti_f
     return first;
 }
 
-/* Whether some rank could not make or use a communicator made from this one, for which a fault may be to blame. */
+/* Whether some rank could not make or use a communicator made from this one, for which a fault may
+ * be to blame. */
 static bool another_comm_failed(const struct judgement *j)
 {
     bool some_struck = false;
@@ -236,7 +240,7 @@ static bool another_comm_failed(const struct judgement *j)
     return false;
 }
 
-/* ---------------------------------------------------------------------------------------------- rules */
+/* ---------------------------------------------------------------------------------------- rules */
 
 static bool some_communicator_failed(const struct judgement *j, int rank)
 {
@@ -306,7 +310,8 @@ static void judge_in_time(struct judgement *j, int rank, int operation, int faul
             (struct fault_detection){kind, took_ns};
 }
 
-/* Of any rank: what was OK was right. Of survivors: what was not OK is the communicator's failure, and came in time. */
+/* Of any rank: what was OK was right. Of survivors: what was not OK is the communicator's failure,
+ * and came in time. */
 static void judge_calls(struct judgement *j, int rank)
 {
     const struct fault_epoch_history *epoch = survivor(j, rank);
@@ -325,7 +330,8 @@ static void judge_calls(struct judgement *j, int rank)
     }
 }
 
-/* Whether a rank that lives may get that from an agreement or a shrink: the others go on without it. */
+/* Whether a rank that lives may get that from an agreement or a shrink: the others go on without
+ * it. */
 static bool may_be_left_out(const struct judgement *j, enum tutti_status status)
 {
     return has_lost_paths(j) && (status == TUTTI_MINORITY || status == TUTTI_PROC_FAILED);
@@ -356,7 +362,8 @@ static void judge_failure(struct judgement *j, int rank)
                  (double)(epoch->recovered_ns - epoch->recovery_ns) * 1e-9);
 }
 
-/* Of two failures at once, one may be the first on one host and the other one elsewhere; each is explained. */
+/* Of two failures at once, one may be the first on one host and the other one elsewhere; each is
+ * explained. */
 static bool may_differ(const struct judgement *j, int rank, int other_rank)
 {
     const int hosts = j->schedule->host_count;

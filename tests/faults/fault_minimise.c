@@ -18,7 +18,7 @@ static bool fails(const void *candidate, void *context)
     return judge->fails(candidate, judge->context);
 }
 
-/* ------------------------------------------------------------------------------------------- what goes */
+/* ------------------------------------------------------------------------------------ what goes */
 
 static int fault_count(const void *candidate)
 {
@@ -72,7 +72,7 @@ static void drop_rank(void *candidate, int rank)
     }
 }
 
-/* -------------------------------------------------------------------------------------- what gets simpler */
+/* ---------------------------------------------------------------------------- what gets simpler */
 
 static void one_host(void *candidate, int index)
 {

@@ -14,7 +14,7 @@ static size_t first_index(const struct fault_work *work)
     return (size_t)work->index * 13;
 }
 
-/* ------------------------------------------------------------------------------------------ buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
 static void *take(const struct fault_work *work, size_t bytes)
 {
@@ -66,7 +66,7 @@ static void place_buffers(struct fault_work *work)
     work->call.recv = recv;
 }
 
-/* ------------------------------------------------------------------------------------- disagreement */
+/* --------------------------------------------------------------------------------- disagreement */
 
 static void disagree(struct fault_work *work, int difference)
 {
@@ -131,9 +131,10 @@ void fault_work_release(struct fault_work *work)
     }
 }
 
-/* ----------------------------------------------------------------------------------------- results */
+/* -------------------------------------------------------------------------------------- results */
 
-/* What block `block` of the output is to be, of a communicator in which this rank is `rank` of `size`. */
+/* What block `block` of the output is to be, of a communicator in which this rank is `rank` of
+ * `size`. */
 static bool block_is_right(const struct fault_work *work, int block, int rank, int size)
 {
     const struct fault_operation *o = work->operation;
@@ -169,7 +170,7 @@ static bool result_is_right(const struct fault_work *work)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------- calls */
+/* ---------------------------------------------------------------------------------------- calls */
 
 static int distance(const struct fault_work *work)
 {
@@ -188,7 +189,8 @@ static void begin_messages(struct fault_work *work, struct tutti_comm *comm)
                                         &work->requests[1]);
 }
 
-/* A communicator made from this one, an allreduce on it, and its end. The contribution is that of a rank of the new one. */
+/* A communicator made from this one, an allreduce on it, and its end. The contribution is that of a
+ * rank of the new one. */
 static void use_another_comm(struct fault_work *work, struct tutti_comm *comm)
 {
     const struct test_call *c = &work->call;

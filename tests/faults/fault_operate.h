@@ -1,4 +1,5 @@
-/* fault_operate.h - one operation of a schedule, on one rank: its buffers, the call, and whether the result is right.
+/* fault_operate.h - one operation of a schedule, on one rank: its buffers, the call, and whether
+ * the result is right.
  *
  *     init          buffers, filled; what this rank does otherwise than the others
  *     begin         the call, or its start

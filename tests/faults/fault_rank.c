@@ -20,7 +20,7 @@ struct life {
     struct fault_strikes strikes;
 };
 
-/* -------------------------------------------------------------------------------------- operations */
+/* ----------------------------------------------------------------------------------- operations */
 
 static void begin_operation(struct life *life, struct fault_work *work, int index)
 {
@@ -68,7 +68,8 @@ static bool goes_on_before_the_end(const struct life *life, const struct fault_w
            fault_operation_is_started(&schedule->operations[next]);
 }
 
-/* From that operation on to the first failure; returns the first one that this rank did not begin. */
+/* From that operation on to the first failure; returns the first one that this rank did not begin.
+ * */
 static int operate(struct life *life, int index)
 {
     struct fault_work works[FAULT_STARTED_MAX];
@@ -86,7 +87,7 @@ static int operate(struct life *life, int index)
     return index;
 }
 
-/* ---------------------------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------------------------- failures */
 
 static struct tutti_failure failure_of(const struct tutti_comm *comm)
 {
@@ -95,7 +96,8 @@ static struct tutti_failure failure_of(const struct tutti_comm *comm)
     return failure;
 }
 
-/* Who could not make or use another communicator knows of a failure that the others may not know of. */
+/* Who could not make or use another communicator knows of a failure that the others may not know
+ * of. */
 static void spread_failure(struct life *life)
 {
     if (failure_of(life->comm).status == TUTTI_OK) (void)tutti_comm_revoke(life->comm);
@@ -171,7 +173,8 @@ static void go_through_all(struct life *life)
     } while (recover(life, &operation));
 }
 
-/* All are there before anything strikes: who still joins what another one has revoked gets no communicator. */
+/* All are there before anything strikes: who still joins what another one has revoked gets no
+ * communicator. */
 static enum tutti_status create(struct life *life, const struct tutti_id *id)
 {
     struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;

@@ -31,7 +31,7 @@ void fault_record_free(struct fault_record *record)
     if (record != NULL) munmap(record, sizeof *record);
 }
 
-/* ------------------------------------------------------------------------------------------ a rank */
+/* --------------------------------------------------------------------------------------- a rank */
 
 /* Returns, so that nothing is left on the stack that a leak checker would look for. */
 static __attribute__((noinline)) void be_rank(const struct fault_schedule *schedule, int rank,
@@ -48,7 +48,7 @@ static __attribute__((noinline)) void be_rank(const struct fault_schedule *sched
     fault_rank_run(schedule, rank, record);
 }
 
-/* ------------------------------------------------------------------------------------------ all of them */
+/* ---------------------------------------------------------------------------------- all of them */
 
 struct watch {
     const struct fault_schedule *schedule;
@@ -161,7 +161,8 @@ static void kill_all(struct watch *watch)
     while (left(watch) > 0 && reap(watch, true)) ranks_nap_ms(1);
 }
 
-/* Children of ranks that outlived them: nobody else is left. Each is given a moment, and then counted and killed. */
+/* Children of ranks that outlived them: nobody else is left. Each is given a moment, and then
+ * counted and killed. */
 static int end_orphans(void)
 {
     int count = 0;

@@ -65,7 +65,7 @@ uint64_t fault_schedule_pauses_ns(const struct fault_schedule *schedule)
     return sum;
 }
 
-/* ------------------------------------------------------------------------------------------- rules */
+/* ---------------------------------------------------------------------------------------- rules */
 
 static bool operation_is_valid(const struct fault_operation *o, int rank_count)
 {
@@ -130,7 +130,7 @@ bool fault_schedule_is_valid(const struct fault_schedule *s)
     return __builtin_popcount(gone) < s->rank_count;
 }
 
-/* ------------------------------------------------------------------------------------------ chance */
+/* --------------------------------------------------------------------------------------- chance */
 
 static void draw_operation(struct chance *chance, struct fault_operation *o, int rank_count)
 {
@@ -228,7 +228,7 @@ void fault_schedule_init(struct fault_schedule *s, uint64_t seed, int rank_count
         draw_fault(&chance, s);
 }
 
-/* -------------------------------------------------------------------------------------------- text */
+/* ----------------------------------------------------------------------------------------- text */
 
 /* Appends to text[FAULT_TEXT_BYTES]. */
 __attribute__((format(printf, 2, 3))) static void append(char *text, const char *format, ...)

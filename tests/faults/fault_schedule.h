@@ -1,6 +1,8 @@
-/* fault_schedule.h - what a run of the fault runner does: ranks, operations, and faults with the place where each strikes.
+/* fault_schedule.h - what a run of the fault runner does: ranks, operations, and faults with the
+ * place where each strikes.
  *
- * A schedule follows from its seed alone, and has a text that can be read back, edited and replayed:
+ * A schedule follows from its seed alone, and has a text that can be read back, edited and
+ * replayed:
  *
  *     seed 17
  *     job ranks 4 hosts 2 tcp 0 integrity 1
@@ -11,9 +13,10 @@
  *
  * Invariants of a schedule that was made or read (fault_schedule_is_valid):
  *  1. At least one rank is left when all faults have struck.
- *  2. What makes a rank disagree strikes before a collective, descriptors run out before a new communicator.
- *  3. Connections are reset and bits flip only where there are connections, bits only where they are checked. Over a fabric they are reset
- *     only where no data within a host goes over it.
+ *  2. What makes a rank disagree strikes before a collective, descriptors run out before a new
+ *     communicator.
+ *  3. Connections are reset and bits flip only where there are connections, bits only where they
+ *     are checked. Over a fabric they are reset only where no data within a host goes over it.
  *  4. Over a fabric there are connections, and nothing is checked.
  *
  * Pure: any thread, no clock, no I/O.
@@ -110,13 +113,15 @@ const char *fault_kind_name(enum fault_kind kind);
 bool fault_kind_ends(enum fault_kind kind);
 const char *fault_call_name(int call);
 
-/* rank_count 0: the seed decides. fabric: "", or shorter than FAULT_FABRIC_BYTES; then most faults are deaths and lost connections. */
+/* rank_count 0: the seed decides. fabric: "", or shorter than FAULT_FABRIC_BYTES; then most faults
+ * are deaths and lost connections. */
 void fault_schedule_init(struct fault_schedule *schedule, uint64_t seed, int rank_count,
                          const char *fabric);
 bool fault_schedule_is_valid(const struct fault_schedule *schedule);
 /* Into text[FAULT_TEXT_BYTES]. */
 void fault_schedule_print(const struct fault_schedule *schedule, char *text);
-/* False, with the number of the line in *line, when it is no text of a valid schedule (line 0: as a whole). */
+/* False, with the number of the line in *line, when it is no text of a valid schedule (line 0: as a
+ * whole). */
 bool fault_schedule_parse(struct fault_schedule *schedule, const char *text, int *line);
 
 /* All the time that faults hold ranks up. */

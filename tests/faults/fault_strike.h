@@ -1,7 +1,8 @@
 /* fault_strike.h - faults that a rank brings upon itself, at the place that its schedule says.
  *
- * A fault in the middle of something waits in a thread of its own, which is joined before that something is over; the others
- * strike in the calling thread. One set of strikes a process, used by one thread.
+ * A fault in the middle of something waits in a thread of its own, which is joined before that
+ * something is over; the others strike in the calling thread. One set of strikes a process, used by
+ * one thread.
  */
 #ifndef TUTTI_TESTS_FAULTS_FAULT_STRIKE_H
 #define TUTTI_TESTS_FAULTS_FAULT_STRIKE_H
@@ -33,8 +34,8 @@ void fault_strike_soon(struct fault_strikes *strikes, int operation, enum fault_
 /* Blocks until those have struck. */
 void fault_strike_join(struct fault_strikes *strikes);
 
-/* What this rank does otherwise in that operation: FAULT_MISMATCH, FAULT_DESYNC or FAULT_DESCRIPTORS; NULL: nothing. Counts as
- * struck. */
+/* What this rank does otherwise in that operation: FAULT_MISMATCH, FAULT_DESYNC or
+ * FAULT_DESCRIPTORS; NULL: nothing. Counts as struck. */
 const struct fault *fault_strike_in_call(struct fault_strikes *strikes, int operation);
 /* Leaves no free descriptor to the process, or gives them back. */
 void fault_descriptors_limit(bool limited);

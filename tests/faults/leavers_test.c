@@ -1,8 +1,10 @@
-/* leavers_test.c - a rank that left, or a full mailbox, is blamed only after what had been said was read.
+/* leavers_test.c - a rank that left, or a full mailbox, is blamed only after what had been said was
+ * read.
  *
- * Each test lets a peer speak and leave while rank 0 reads nothing, so that both lie there for one look: rank 0 keeps the domain,
- * or claims it, so its own progress thread reads nothing either. Where ranks of one host use connections, one leads through slow proxies
- * instead: there the board shows that a rank has left before its last bytes are there.
+ * Each test lets a peer speak and leave while rank 0 reads nothing, so that both lie there for one
+ * look: rank 0 keeps the domain, or claims it, so its own progress thread reads nothing either.
+ * Where ranks of one host use connections, one leads through slow proxies instead: there the board
+ * shows that a rank has left before its last bytes are there.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -49,7 +51,7 @@ static bool comes_true(atomic_bool *flag)
     return atomic_load(flag);
 }
 
-/* --------------------------------------------------------------------------------------------- messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 enum { BYTES = 200000 }; /* goes by reference: the buffer is free when the receiver says so */
 
@@ -109,7 +111,8 @@ static void a_rank_that_received_a_message_and_left_has_received_it(void **state
 
 enum { SMALL = 100, MANY = 100 }; /* of which the mailbox holds a part */
 
-/* With the domain held: rank 1 fills the mailbox, then rank 2 sends what is waited for, and leaves. */
+/* With the domain held: rank 1 fills the mailbox, then rank 2 sends what is waited for, and leaves.
+ * */
 static int wait_without_reading(struct tutti_comm *comm, int rank, struct shared *shared)
 {
     const uint64_t deadline_ns = clock_now_ns() + 10 * SECOND;
@@ -166,9 +169,10 @@ static void a_full_mailbox_is_not_blamed_for_what_a_leaver_has_sent(void **state
     assert_int_equal(bad, 0);
 }
 
-/* ------------------------------------------------------------------------------------------ derivations */
+/* ---------------------------------------------------------------------------------- derivations */
 
-/* Rank 1 aborts and leaves; rank 0 hears of both for the first time when it waits for rank 1 at a derivation. */
+/* Rank 1 aborts and leaves; rank 0 hears of both for the first time when it waits for rank 1 at a
+ * derivation. */
 static int derive_from_what_failed(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                    void *context)
 {
@@ -188,7 +192,8 @@ static int derive_from_what_failed(struct tutti_comm *comm, int rank, int size, 
     atomic_store(&shared->is_ready, true);
     RANKS_EXPECT(comes_true(&shared->has_left));
     RANKS_EXPECT(!board_has_failed(copy->health.board) && known_state(&copy->health, 1) != RANK_LEFT);
-    /* Held up to here: the progress thread may have seen that nobody wants the domain, and come late. */
+    /* Held up to here: the progress thread may have seen that nobody wants the domain, and come
+     * late. */
     domain_want(&copy->team.domain);
     health_unlock(&copy->health);
     const enum tutti_status status = tutti_comm_group(copy, (const int[]){0, 1}, 2, NULL, &group);
@@ -207,7 +212,7 @@ static void a_derivation_says_why_its_parent_failed_not_who_left(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* ------------------------------------------------------------------------------------- slow connections */
+/* ----------------------------------------------------------------------------- slow connections */
 
 static atomic_bool are_proxied, are_slow;
 static long nap_ms; /* for each part of what goes on */

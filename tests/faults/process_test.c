@@ -1,10 +1,13 @@
-/* Ranks that are stopped or late are named while others wait for them, with what they have called last, and nothing fails of it:
- * on one host, and on two that one machine pretends to be. Nobody else is named, not even by a rank that did not run itself
- * for a second. At a deadline, the error says of a stopped rank that it does not run.
+/* Ranks that are stopped or late are named while others wait for them, with what they have called
+ * last, and nothing fails of it: on one host, and on two that one machine pretends to be. Nobody
+ * else is named, not even by a rank that did not run itself for a second. At a deadline, the error
+ * says of a stopped rank that it does not run.
  *
- * Where the machine kept a rank from running for longer than that, it may be named with good reason, and it is tried again.
+ * Where the machine kept a rank from running for longer than that, it may be named with good
+ * reason, and it is tried again.
  *
- * With arguments it is one rank of a job of which somebody else breaks the network, tests/faults/network_test.sh:
+ * With arguments it is one rank of a job of which somebody else breaks the network,
+ * tests/faults/network_test.sh:
  *
  *     tests_faults_process_test FILE     reduces again and again, until it fails or the file is there, and says what came of it
  *
@@ -55,7 +58,7 @@ struct fault {
     long stopped_ms;
 };
 
-/* ----------------------------------------------------------------------------------------- the log */
+/* -------------------------------------------------------------------------------------- the log */
 
 static void take_line(const char *line, void *context)
 {
@@ -75,7 +78,7 @@ static void take_line(const char *line, void *context)
     }
 }
 
-/* --------------------------------------------------------------------------------------- the machine */
+/* ---------------------------------------------------------------------------------- the machine */
 
 struct watch {
     atomic_bool is_over;
@@ -97,7 +100,7 @@ static void *watch_the_machine(void *context)
     return NULL;
 }
 
-/* ------------------------------------------------------------------------------------------- faults */
+/* --------------------------------------------------------------------------------------- faults */
 
 static int reduce(struct tutti_comm *comm, int rank, int size, int round)
 {
@@ -155,7 +158,8 @@ static int one_is_late(struct tutti_comm *comm, int rank, int size, uint64_t see
     return 0;
 }
 
-/* When the late one goes on, rank 0 does not run: what it heard last of the others is a second old as it does. */
+/* When the late one goes on, rank 0 does not run: what it heard last of the others is a second old
+ * as it does. */
 static int one_is_late_and_another_does_not_run(struct tutti_comm *comm, int rank, int size,
                                                 uint64_t seed, void *context)
 {
@@ -269,7 +273,8 @@ static void who_is_late_on_another_host_is_named_with_its_last_call(void **state
     assert_non_null(strstr(shared->report, " #4, it is at #3\n"));
 }
 
-/* After a second nobody names it either (after 1.3 s ranks of other hosts do); after a longer time somebody may. */
+/* After a second nobody names it either (after 1.3 s ranks of other hosts do); after a longer time
+ * somebody may. */
 static void who_did_not_run_itself_names_nobody_else(void **state)
 {
     (void)state;
@@ -342,7 +347,7 @@ static void a_deadline_says_that_a_rank_does_not_run(void **state)
     }
 }
 
-/* --------------------------------------------------------------------------------------- one rank of a job */
+/* ---------------------------------------------------------------------------- one rank of a job */
 
 /* Of the clock that /proc/uptime shows, too. */
 static double now_s(void)

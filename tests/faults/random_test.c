@@ -1,5 +1,6 @@
-/* Faults at random: schedules of faults and operations on real processes, and a judge of what all ranks saw. Without arguments it
- * tests its own parts and some seeds that never change, with TUTTI_LONG many that do; docs/develop/faults.md tells what else it can do.
+/* Faults at random: schedules of faults and operations on real processes, and a judge of what all
+ * ranks saw. Without arguments it tests its own parts and some seeds that never change, with
+ * TUTTI_LONG many that do; docs/develop/faults.md tells what else it can do.
  *
  * ctest: label=notsan label=once timeout=300 */
 #include <getopt.h>
@@ -24,7 +25,7 @@
 #include "tests/faults/fault_minimise.h"
 #include "tests/faults/fault_strike.h"
 
-/* ---------------------------------------------------------------------------------------- flipped bits */
+/* --------------------------------------------------------------------------------- flipped bits */
 
 enum {
     FLIP_BYTES_MIN = 64
@@ -46,8 +47,8 @@ static size_t part_to_flip(int fd, const struct msghdr *message)
     return message->msg_iovlen;
 }
 
-/* Takes the place of the C library's: all that is sent by this program comes here. Of a part with a flipped bit goes a copy,
- * and nothing behind it: who called sends the rest afterwards. */
+/* Takes the place of the C library's: all that is sent by this program comes here. Of a part with a
+ * flipped bit goes a copy, and nothing behind it: who called sends the rest afterwards. */
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     struct iovec parts[256];
@@ -66,7 +67,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     return (ssize_t)syscall(SYS_sendmsg, fd, &changed, flags);
 }
 
-/* ------------------------------------------------------------------------------------------- schedules */
+/* ------------------------------------------------------------------------------------ schedules */
 
 static void schedules_are_valid_and_can_be_read_back(void **state)
 {
@@ -114,7 +115,7 @@ static void what_is_no_schedule_is_refused_with_its_line(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ judge */
+/* ---------------------------------------------------------------------------------------- judge */
 
 /* Four ranks and three barriers; rank 2 is killed in the second one, and the others go on. */
 enum { KILLED = 2, WITH_IT = 1, BEHIND_IT = 2 };
@@ -398,9 +399,10 @@ static void each_broken_rule_is_found(void **state)
     free(r);
 }
 
-/* --------------------------------------------------------------------------------------------- minimiser */
+/* ------------------------------------------------------------------------------------ minimiser */
 
-/* As if a stop of some rank together with a gather of more than 100 elements before it broke something. */
+/* As if a stop of some rank together with a gather of more than 100 elements before it broke
+ * something. */
 static bool stops_behind_a_gather(const struct fault_schedule *s, void *runs)
 {
     ++*(int *)runs;
@@ -431,7 +433,7 @@ static void what_fails_becomes_as_small_as_it_can(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- real faults */
+/* ---------------------------------------------------------------------------------- real faults */
 
 enum { RUNS_OF_KNOWN_SEEDS = 15, RUNS_OF_FRESH_SEEDS = 100 };
 
@@ -444,9 +446,9 @@ static void known_seeds_are_survived(void **state)
     assert_int_equal(fault_campaign_run(&known, stdout), 0);
 }
 
-/* Those that found something once. 60094: after an agreement of which no call had failed, whoever freed the communicator waited for one
- * that had left. 328201342517: a rank whose words arrived changed while a communicator was made counted as missing, after the whole
- * start-up deadline. */
+/* Those that found something once. 60094: after an agreement of which no call had failed, whoever
+ * freed the communicator waited for one that had left. 328201342517: a rank whose words arrived
+ * changed while a communicator was made counted as missing, after the whole start-up deadline. */
 static void seeds_that_found_bugs_are_survived(void **state)
 {
     (void)state;
@@ -495,7 +497,7 @@ static int test_all(void)
     return cmocka_run_group_tests(tests, write_good_record, forget_good_record);
 }
 
-/* ------------------------------------------------------------------------------------------ by hand */
+/* -------------------------------------------------------------------------------------- by hand */
 
 static const char usage[] =
     "usage: tests_faults_random_test [OPTION...]\n"

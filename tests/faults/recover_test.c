@@ -1,4 +1,5 @@
-/* After failures the ranks that are left agree, shrink, and go on: in the old order, with right results, all of them or none.
+/* After failures the ranks that are left agree, shrink, and go on: in the old order, with right
+ * results, all of them or none.
  *
  * ctest: label=once timeout=300 waits first
  */
@@ -80,8 +81,8 @@ static int64_t sum_of(uint64_t ranks)
     return sum;
 }
 
-/* Dies in the middle of the survivors' next allreduces, not before all of them are through with what came before: what they still wait
- * for may die with a rank. */
+/* Dies in the middle of the survivors' next allreduces, not before all of them are through with
+ * what came before: what they still wait for may die with a rank. */
 struct death {
     int number, size;   /* of this death; of ranks in the beginning */
     uint64_t survivors; /* of the deaths before, this one included */
@@ -115,7 +116,7 @@ static void *die_when_all_are_ready(void *context)
     return die_soon(&soon_us);
 }
 
-/* ------------------------------------------------------------------------------------ nobody fails */
+/* --------------------------------------------------------------------------------- nobody fails */
 
 static int agree_and_shrink(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                             void *context)
@@ -173,9 +174,10 @@ static void a_revoked_communicator_ends_all_calls_and_can_be_replaced(void **sta
     assert_int_equal(run(3, RANKS_THREADS, revoke_and_shrink, NULL, NULL), 0);
 }
 
-/* ------------------------------------------------------------------------------------- one after another */
+/* ---------------------------------------------------------------------------- one after another */
 
-/* Victims die in an allreduce, one after the other, each on the communicator that the one before it left. */
+/* Victims die in an allreduce, one after the other, each on the communicator that the one before it
+ * left. */
 struct plan_of_deaths {
     const int *victims; /* by their first numbers */
     int count;
@@ -234,7 +236,7 @@ static void survivors_shrink_again_and_again(void **state)
     expect_only_these_died(8, &(struct plan_of_deaths){most, 7});
 }
 
-/* --------------------------------------------------------------------------------- a second failure meanwhile */
+/* ------------------------------------------------------------------- a second failure meanwhile */
 
 struct second_death {
     int first, second;
@@ -319,7 +321,8 @@ static void a_second_death_while_shrinking_is_absorbed(void **state)
         ranks_are_on_hosts() ? 8 : 24); /* where deaths are found less quickly */
 }
 
-/* Nobody of its host is left who could tell, and to the new communicator it never had a connection. */
+/* Nobody of its host is left who could tell, and to the new communicator it never had a connection.
+ * */
 static void a_second_death_is_absorbed_where_every_rank_has_its_own_host(void **state)
 {
     (void)state;
@@ -392,7 +395,8 @@ static void a_rank_that_vanishes_while_survivors_meet_is_left_out(void **state)
     assert_int_equal(outcomes[VANISHES].fate, RANKS_SIGNALLED);
 }
 
-/* That rank is only stopped, for longer than whoever is silent is waited for: its kernel answers. */
+/* That rank is only stopped, for longer than whoever is silent is waited for: its kernel answers.
+ * */
 static void *let_it_go_on(void *unused)
 {
     (void)unused;
@@ -440,7 +444,7 @@ static void a_rank_that_is_stopped_while_survivors_agree_is_waited_for(void **st
     assert_int_equal(failed, 0);
 }
 
-/* -------------------------------------------------------------------------------------- leaving meanwhile */
+/* ---------------------------------------------------------------------------- leaving meanwhile */
 
 enum { DIES = 1, LEAVES = 2 };
 
@@ -478,7 +482,7 @@ static void who_leaves_does_not_wait_for_the_dead_of_another_host(void **state)
     unsetenv("TUTTI_TEST_HOSTS");
 }
 
-/* ------------------------------------------------------------------------------------ long after the failure */
+/* ----------------------------------------------------------------------- long after the failure */
 
 /* The first rank of the second host, which beat for it, dies. */
 static int shrink_late(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -506,7 +510,7 @@ static void ranks_of_a_host_whose_first_rank_died_stay(void **state)
     assert_int_equal(failed, 1);
 }
 
-/* ---------------------------------------------------------------------------------------- what is refused */
+/* ------------------------------------------------------------------------------ what is refused */
 
 static int misuse(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {

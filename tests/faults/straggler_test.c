@@ -1,5 +1,6 @@
-/* A rank that comes some milliseconds after the others to every call is named, once a host, with how much it holds them up: on one
- * host, and on some that one machine pretends to be. Where the ranks are late in turns nobody is.
+/* A rank that comes some milliseconds after the others to every call is named, once a host, with
+ * how much it holds them up: on one host, and on some that one machine pretends to be. Where the
+ * ranks are late in turns nobody is.
  *
  * ctest: label=nosan label=once timeout=180 serial
  */

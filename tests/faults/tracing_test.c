@@ -1,4 +1,5 @@
-/* Dumps of real ranks: what a communicator that fails leaves behind, and what is asked of it while it works.
+/* Dumps of real ranks: what a communicator that fails leaves behind, and what is asked of it while
+ * it works.
  *
  * What tutti-trace says about them is in tests/tools/trace_test.sh.
  *
@@ -51,7 +52,8 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-/* The dump of a rank: all of it, in memory that the next call uses again; "" where there is none. Counts them in *count. */
+/* The dump of a rank: all of it, in memory that the next call uses again; "" where there is none.
+ * Counts them in *count. */
 static char *dump_of(int rank, int *count)
 {
     static char text[TEXT_BYTES];
@@ -102,7 +104,7 @@ static enum tutti_status sum(struct tutti_comm *comm, size_t count)
     return tutti_allreduce(data, data, count, TUTTI_FLOAT32, TUTTI_SUM, comm);
 }
 
-/* ----------------------------------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------------------------- failures */
 
 static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -186,7 +188,7 @@ static void without_a_failure_nothing_is_written(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------ on request */
+/* ----------------------------------------------------------------------------------- on request */
 
 static int dump_all_kinds(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -245,7 +247,8 @@ static int dump_choices(struct tutti_comm *comm, int rank, int size, uint64_t se
                             "\"ring\", \"reason\": \"the call asks for it\", \"calls\": 1"));
     RANKS_EXPECT(says(rank, "{\"call\": \"alltoallv\", \"dtype\": \"float32\", \"bytes\": 262144, "
                             "\"bytes_are_assumed\": true, "));
-    /* What was expected stands beside each call, but where nothing was compared, or sizes are not known. */
+    /* What was expected stands beside each call, but where nothing was compared, or sizes are not
+     * known. */
     RANKS_EXPECT(says(rank, "\"slot\": 0, \"expected_ns\": "));
     int count;
     const char *const text = dump_of(rank, &count);
@@ -311,7 +314,7 @@ static void a_folder_is_needed(void **state)
     assert_int_equal(tutti_comm_free(comm), TUTTI_OK);
 }
 
-/* ----------------------------------------------------------------------------------------------- metrics */
+/* -------------------------------------------------------------------------------------- metrics */
 
 static long value_in(const char *path, const char *name)
 {
@@ -367,9 +370,10 @@ static void metrics_count_what_was_called(void **state)
     unsetenv("TUTTI_METRICS_DIR");
 }
 
-/* ------------------------------------------------------------------------------------------------ scenes */
+/* --------------------------------------------------------------------------------------- scenes */
 
-/* As a program that tests/tools/trace_test.sh starts: rank 1 plays the part that the scene is named after. */
+/* As a program that tests/tools/trace_test.sh starts: rank 1 plays the part that the scene is named
+ * after. */
 static enum tutti_status play(struct tutti_comm *comm, const char *scene)
 {
     const bool is_odd = tutti_comm_rank(comm) == 1;

@@ -1,4 +1,5 @@
-/* Ranks that are threads are asked, and dumped, again and again while they work: nobody gets anything torn. */
+/* Ranks that are threads are asked, and dumped, again and again while they work: nobody gets
+ * anything torn. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,10 @@
-/* Conformance in memory of devices: every collective gives the right elements, wherever each rank has its buffers, and in the order of streams.
+/* Conformance in memory of devices: every collective gives the right elements, wherever each rank
+ * has its buffers, and in the order of streams.
  *
- * Ranks are threads and processes, on one host or two, on one device or several. What they call is drawn (device_case.h). The driver is what
- * TUTTI_CUDA_DRIVER names: in the suites the stand-in, whose device memory faults when anything but copies and kernels touches it, and whose
- * streams run late; with a device, CUDA's own.
+ * Ranks are threads and processes, on one host or two, on one device or several. What they call is
+ * drawn (device_case.h). The driver is what TUTTI_CUDA_DRIVER names: in the suites the stand-in,
+ * whose device memory faults when anything but copies and kernels touches it, and whose streams run
+ * late; with a device, CUDA's own.
  *
  *     [TUTTI_CUDA_DRIVER=libcuda.so.1] tests_gpu_collectives_test [--rounds N] [--seed N]
  *     tests_gpu_collectives_test --seeds N [--first-seed N] [--for SECONDS]      a part of very many seeds, one sweep for each
@@ -60,10 +62,10 @@ static void run(enum ranks_kind kind, int size, int devices, enum device_calls c
     assert_int_equal(device_sweep_run(&sweep), 0);
 }
 
-/* --------------------------------------------------------------------------------------- processes */
+/* ------------------------------------------------------------------------------------ processes */
 
-/* Each process has hidden queues of its own, of which one is enough. All processes come before threads: a child of who has used a driver cannot
- * use it. */
+/* Each process has hidden queues of its own, of which one is enough. All processes come before
+ * threads: a child of who has used a driver cannot use it. */
 static void have_few_queues(void)
 {
     if (IS_THREAD_SANITIZED) skip(); /* a child of fork() can start no threads there */
@@ -106,7 +108,8 @@ static void processes_of_two_hosts_have_device_memory(void **state)
     run_checked(RANKS_PROCESSES, 2, 2);
 }
 
-/* One of the two buffers of each rank lies on a device, and what goes between hosts is large enough to be sent from where it lies. */
+/* One of the two buffers of each rank lies on a device, and what goes between hosts is large enough
+ * to be sent from where it lies. */
 static int gather_across(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     enum { COUNT = 50000, BYTES = COUNT * sizeof(int32_t), SIZE = 2 };
@@ -146,10 +149,10 @@ static void a_result_lies_elsewhere_than_the_input(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* ----------------------------------------------------------------------------------------- threads */
+/* -------------------------------------------------------------------------------------- threads */
 
-/* Threads share hidden queues. What is behind one rank's operation in its stream must not be before another rank's in such a queue: so there
- * are more queues than streams. */
+/* Threads share hidden queues. What is behind one rank's operation in its stream must not be before
+ * another rank's in such a queue: so there are more queues than streams. */
 static void have_many_queues(void)
 {
     setenv("TUTTI_STANDIN_QUEUES", "64", 1);
@@ -175,7 +178,8 @@ static void every_type_is_reduced_by_every_operation(void **state)
     run(RANKS_THREADS, 2, 1, DEVICE_TYPES, 0);
 }
 
-/* In its stream, each rank shows the round that it is in, comes to the barrier, and copies what all others have shown by then. */
+/* In its stream, each rank shows the round that it is in, comes to the barrier, and copies what all
+ * others have shown by then. */
 enum { SHOWN_ROUNDS = 12, SHOWN_RANKS = 3 };
 struct shown {
     int *now;               /* pinned: the round of each rank */
@@ -215,7 +219,8 @@ static void a_barrier_in_streams_holds_them_up(void **state)
     struct shown shown;
     have_many_queues();
     assert_true(device_driver_open(&reason));
-    /* Far more calls are under way than there is memory for in advance (gpu/executor.c): not with a driver that waits to allocate it. */
+    /* Far more calls are under way than there is memory for in advance (gpu/executor.c): not with a
+     * driver that waits to allocate it. */
     void *const driver = dlopen(getenv("TUTTI_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
     const struct cuda_standin *const standin = driver != NULL ? dlsym(driver, "cuda_standin") : NULL;
     if (standin != NULL) standin->set_wait(false);

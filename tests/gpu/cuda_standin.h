@@ -1,27 +1,36 @@
-/* cuda_standin.h - a test double for CUDA's driver: libcuda_standin.so, which the library loads as it loads the driver (TUTTI_CUDA_DRIVER),
- * so that everything but the kernels' machine code is tested without a GPU. It is strict where a driver may be lenient:
+/* cuda_standin.h - a test double for CUDA's driver: libcuda_standin.so, which the library loads as
+ * it loads the driver (TUTTI_CUDA_DRIVER), so that everything but the kernels' machine code is
+ * tested without a GPU. It is strict where a driver may be lenient:
  *
- *   - memory of a device is a file without a name, mapped twice: PROT_NONE where the program sees it, so that the host faults there, and
- *     writable elsewhere, for copies and kernels
- *   - streams run as late, and in such an order, as events, the default stream and hardware queues allow. A queue is strictly first
- *     in, first out: an item leaves it when it begins, and until then nothing behind it begins, of whichever stream
- *   - a kernel runs as its twin on the host (tests/gpu/twins.h), each block a thread on a multiprocessor of its own; blocks wait for a free one
- *   - to free or to unpin memory, to close imported memory, and to unload a module wait for all work that is on the device by then; with
- *     TUTTI_STANDIN_WAIT also to allocate memory, of the device or pinned, to pin it, to open imported memory, to give access to a mapping or to
- *     unmap it, and to load a kernel
- *   - cuMemcpyAsync waits as CUDA documents it: with memory of the host that is not pinned for all that is before it in its stream, to such
- *     memory and between two places of the host until it is done. cuMemcpyHtoD from such memory returns before the data is on the device
- *   - whoever waits in a copy, or to free or allocate memory, keeps all other threads out of the device
+ *   - memory of a device is a file without a name, mapped twice: PROT_NONE where the program sees
+ *     it, so that the host faults there, and writable elsewhere, for copies and kernels
+ *   - streams run as late, and in such an order, as events, the default stream and hardware queues
+ *     allow. A queue is strictly first in, first out: an item leaves it when it begins, and until
+ *     then nothing behind it begins, of whichever stream
+ *   - a kernel runs as its twin on the host (tests/gpu/twins.h), each block a thread on a
+ *     multiprocessor of its own; blocks wait for a free one
+ *   - to free or to unpin memory, to close imported memory, and to unload a module wait for all
+ *     work that is on the device by then; with TUTTI_STANDIN_WAIT also to allocate memory, of the
+ *     device or pinned, to pin it, to open imported memory, to give access to a mapping or to unmap
+ *     it, and to load a kernel
+ *   - cuMemcpyAsync waits as CUDA documents it: with memory of the host that is not pinned for all
+ *     that is before it in its stream, to such memory and between two places of the host until it
+ *     is done. cuMemcpyHtoD from such memory returns before the data is on the device
+ *   - whoever waits in a copy, or to free or allocate memory, keeps all other threads out of the
+ *     device
  *   - cuMemHostAlloc without CU_MEMHOSTALLOC_PORTABLE is refused (NOT_SUPPORTED)
- *   - memory is exported in blocks of 2 MiB, as which importers see it; smaller allocations share them
+ *   - memory is exported in blocks of 2 MiB, as which importers see it; smaller allocations share
+ *     them
  *   - memory of pools has a range of addresses, but no context, and no handle
  *   - to ask whether a stream is idle that is being captured is refused, and spoils the capture
- *   - use after free, double free, access out of an allocation, or from a device that does not reach it, access by the host, and streams and
- *     events that are not there end the process with a line that says so: "cuda stand-in: ..."; so does whoever waits for 30 s
+ *   - use after free, double free, access out of an allocation, or from a device that does not
+ *     reach it, access by the host, and streams and events that are not there end the process with
+ *     a line that says so: "cuda stand-in: ..."; so does whoever waits for 30 s
  *   - in a child of fork() everything fails, once its parent has initialised the stand-in
- *   - a device that has failed (`fault`) does nothing any more, its kernels are gone, and what waits for it returns. All calls answer with the
- *     fault where such a device's context is the current one, but for those that change contexts or ask what a device is. So
- *     does a question about a pointer, unless it is to memory of a device that works
+ *   - a device that has failed (`fault`) does nothing any more, its kernels are gone, and what
+ *     waits for it returns. All calls answer with the fault where such a device's context is the
+ *     current one, but for those that change contexts or ask what a device is. So does a question
+ *     about a pointer, unless it is to memory of a device that works
  *
  * Nothing is left behind, however processes end.
  *
@@ -39,7 +48,8 @@
  *
  * Memory that is mapped by hand: cuda_standin_mapped.h.
  *
- * Lacks: graphs but for the state of a capture that a test sets, per-thread default streams, pools, contexts beside the primary ones.
+ * Lacks: graphs but for the state of a capture that a test sets, per-thread default streams, pools,
+ * contexts beside the primary ones.
  */
 #ifndef TUTTI_TESTS_GPU_CUDA_STANDIN_H
 #define TUTTI_TESTS_GPU_CUDA_STANDIN_H
@@ -96,8 +106,8 @@ enum cuda_standin_memory {
     STANDIN_FOREIGN /* of a context that is not the primary one */
 };
 
-/* CUDA's documentation leaves open which numbers (CU_POINTER_ATTRIBUTE_BUFFER_ID) mappings have, and what cuMemGetAddressRange says of them:
- * so it is chosen by TUTTI_STANDIN_MAPPED. */
+/* CUDA's documentation leaves open which numbers (CU_POINTER_ATTRIBUTE_BUFFER_ID) mappings have,
+ * and what cuMemGetAddressRange says of them: so it is chosen by TUTTI_STANDIN_MAPPED. */
 enum mapped_manner {
     MAPPED_NUMBER_OF_RESERVATION, /* and the range of each mapping */
     MAPPED_NUMBER_OF_MAPPING,
@@ -121,10 +131,12 @@ struct cuda_standin {
     void (*add_kernel)(const char *name, gpu_twin *run);
     /* For such a kernel, while it runs: where the host reaches what lies at a device's address. */
     void *(*reach)(uint64_t address, size_t bytes);
-    /* That function, by its symbol, fails so often, after it was called so often. NULL: none fails any more. */
+    /* That function, by its symbol, fails so often, after it was called so often. NULL: none fails
+     * any more. */
     void (*fail)(const char *symbol, int result, unsigned skipped, unsigned times);
     void (*set_capture)(struct cuda_stream *stream, enum cuda_capture_status status);
-    /* The device fails for good with that result: at the n-th question from now on whether a stream of it is idle; 0: now. */
+    /* The device fails for good with that result: at the n-th question from now on whether a stream
+     * of it is idle; 0: now. */
     void (*fault)(int device, int result, unsigned questions);
     /* The same as soon as its work, a kernel or a copy, touches that byte. */
     void (*fault_at)(int device, int result, uint64_t address);
@@ -138,7 +150,8 @@ struct cuda_standin {
     void (*set_deadline)(unsigned milliseconds);
 };
 
-/* Loads the stand-in and names it in TUTTI_CUDA_DRIVER; in a child, too. Once a process is enough. */
+/* Loads the stand-in and names it in TUTTI_CUDA_DRIVER; in a child, too. Once a process is enough.
+ * */
 const struct cuda_standin *cuda_standin_use(void);
 /* The file. */
 const char *cuda_standin_file(void);

@@ -135,7 +135,7 @@ int mapped_import(int descriptor, cuda_memory *memory)
     return result;
 }
 
-/* ---------------------------------------------------------------------------------------------- addresses */
+/* ------------------------------------------------------------------------------------ addresses */
 
 static struct reservation *reserved(const char *what, uint64_t address, size_t bytes)
 {

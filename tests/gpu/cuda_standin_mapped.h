@@ -1,8 +1,9 @@
-/* cuda_standin_mapped.h - memory of the stand-in's devices that a program maps by hand (cuMemCreate, cuMemMap): physical memory, each a file
- * without a name, and reservations of addresses. It is stricter, and stranger, than a driver may be:
+/* cuda_standin_mapped.h - memory of the stand-in's devices that a program maps by hand
+ * (cuMemCreate, cuMemMap): physical memory, each a file without a name, and reservations of
+ * addresses. It is stricter, and stranger, than a driver may be:
  *
- *   - what it says of mappings is what `enum mapped_manner` says; without TUTTI_STANDIN_MAPPED all that is mapped in a reservation has
- *     the reservation's number, whenever and whatever that is
+ *   - what it says of mappings is what `enum mapped_manner` says; without TUTTI_STANDIN_MAPPED all
+ *     that is mapped in a reservation has the reservation's number, whenever and whatever that is
  *   - with TUTTI_STANDIN_WAIT, to give access to a mapping, and to unmap it, wait for the device
  *   - a name of physical memory is given to other memory as soon as nothing keeps what it named
  *   - names, reservations and mappings that are not there end the process
@@ -27,10 +28,12 @@ int mapped_import(int descriptor, cuda_memory *memory);
 
 int mapped_reserve(size_t bytes, uint64_t *address);
 void mapped_free(uint64_t address, size_t bytes);
-/* CUDA_INVALID_VALUE: something is there already, more is wanted than there is, or an address or a size is no multiple of the granularity. */
+/* CUDA_INVALID_VALUE: something is there already, more is wanted than there is, or an address or a
+ * size is no multiple of the granularity. */
 int mapped_map(uint64_t address, size_t bytes, cuda_memory memory);
 void mapped_unmap(uint64_t address, size_t bytes);
-/* From a device on, until it is unmapped. are_peers: also if it is memory of another device; else CUDA_INVALID_DEVICE. */
+/* From a device on, until it is unmapped. are_peers: also if it is memory of another device; else
+ * CUDA_INVALID_DEVICE. */
 int mapped_give_access(uint64_t address, size_t bytes, int device, bool are_peers);
 /* As cuMemGetAddressRange, of a mapping. */
 int mapped_range(const struct memory_range *range, uint64_t *base, size_t *bytes);

@@ -74,7 +74,8 @@ _Noreturn void standin_die(const char *format, ...)
     abort();
 }
 
-/* The host touched memory of a device: says so, and lets it fault once more, now for whoever would have been told otherwise. */
+/* The host touched memory of a device: says so, and lets it fault once more, now for whoever would
+ * have been told otherwise. */
 static struct sigaction before;
 static void say_fault(int signal, siginfo_t *info, void *context)
 {
@@ -183,7 +184,8 @@ static void erase(struct memory_range *range)
     atomic_fetch_add(&epoch, 1);
 }
 
-/* The lowest place between two addresses for so many bytes with a gap behind them; 0: there is none. */
+/* The lowest place between two addresses for so many bytes with a gap behind them; 0: there is
+ * none. */
 static uint64_t find_room(uint64_t begin, uint64_t end, uint64_t bytes, uint64_t grain)
 {
     uint64_t address = begin;
@@ -391,7 +393,8 @@ static void expect_access(const char *what, int device, uint64_t address,
                     (unsigned long long)address, range->device, device);
 }
 
-/* Memory that was mapped by hand may go on in the next mapping of its reservation, which is the next one on this side, too. */
+/* Memory that was mapped by hand may go on in the next mapping of its reservation, which is the
+ * next one on this side, too. */
 static void expect_more(const char *what, int device, uint64_t address, size_t bytes,
                         const struct memory_range *first)
 {

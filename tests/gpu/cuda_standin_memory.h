@@ -1,9 +1,11 @@
-/* cuda_standin_memory.h - memory that the stand-in's devices reach (cuda_standin.h): which there is, whose it is, and where it really lies.
+/* cuda_standin_memory.h - memory that the stand-in's devices reach (cuda_standin.h): which there
+ * is, whose it is, and where it really lies.
  *
  *     the program's side   │ device 0 │ device 1 │ ... │ imported │ reservations │    nothing of it can be touched
  *     the other side       │ device 0 │ device 1 │                      files without a name; imported memory lies in others' files
  *
- * A file begins with a table: the number of each allocation while it lives. So processes that have imported one see that it was freed.
+ * A file begins with a table: the number of each allocation while it lives. So processes that have
+ * imported one see that it was freed.
  *
  * Any thread, after memory_init. Numbers of devices are checked by the caller.
  */
@@ -39,7 +41,8 @@ struct memory_range {
     uint64_t block_lead,
         block_rest; /* of an import: what else of its blocks lies before and behind it */
     uint32_t slot; /* of the table of its file; of imported memory: of its owner's; MAPPED: which memory is there */
-    /* Imported: how often, whose table, what is mapped, and of which allocation of which process. */
+    /* Imported: how often, whose table, what is mapped, and of which allocation of which process.
+     * */
     unsigned opened;
     const _Atomic(uint64_t) *table;
     char *window;
@@ -56,7 +59,8 @@ void memory_init(int device_count);
 
 /* Of a device, or of the host (PINNED, MANAGED). CUDA_OUT_OF_MEMORY. */
 int memory_allocate(enum memory_sort sort, int device, size_t bytes, uint64_t *address);
-/* `what` calls it, for memory of those sorts (bits of 1 << sort); anything else ends the process. */
+/* `what` calls it, for memory of those sorts (bits of 1 << sort); anything else ends the process.
+ * */
 void memory_release(const char *what, uint32_t sorts, uint64_t address);
 /* CUDA_INVALID_VALUE, CUDA_HOST_MEMORY_ALREADY_REGISTERED; CUDA_HOST_MEMORY_NOT_REGISTERED. */
 int memory_register(void *memory, size_t bytes);
@@ -66,12 +70,14 @@ int memory_unregister(void *memory);
 bool memory_find(uint64_t address, struct memory_range *range);
 /* Whether an address is one of the program's side. */
 bool memory_is_hidden(uint64_t address);
-/* Where the stand-in reaches those bytes. Whoever does not reach them from that device ends the process; `what` wants to. Quick. */
+/* Where the stand-in reaches those bytes. Whoever does not reach them from that device ends the
+ * process; `what` wants to. Quick. */
 void *memory_reach(const char *what, int device, uint64_t address, size_t bytes);
 
 /* An address that does not begin an allocation ends the process. */
 int memory_export(uint64_t address, struct cuda_ipc_handle *handle);
-/* are_peers: also from another device on than that whose memory it is; else CUDA_PEER_ACCESS_UNSUPPORTED. */
+/* are_peers: also from another device on than that whose memory it is; else
+ * CUDA_PEER_ACCESS_UNSUPPORTED. */
 int memory_import(int device, bool are_peers, const struct cuda_ipc_handle *handle,
                   uint64_t *address);
 

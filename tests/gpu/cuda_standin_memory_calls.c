@@ -60,7 +60,8 @@ int standin_allocate(uint64_t *address, size_t bytes)
     return memory_allocate(MEMORY_DEVICE, standin_current()->device, bytes, address);
 }
 
-/* Allocates from the device's pool at once: the address is there when this returns, and nothing waits. */
+/* Allocates from the device's pool at once: the address is there when this returns, and nothing
+ * waits. */
 int standin_allocate_later(uint64_t *address, size_t bytes, struct cuda_stream *stream)
 {
     BEGIN_IN_CONTEXT("cuMemAllocAsync");

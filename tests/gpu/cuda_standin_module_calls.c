@@ -1,4 +1,5 @@
-/* cuda_standin_module_calls.c - modules, and the kernels in them, which run as their twins on the host. */
+/* cuda_standin_module_calls.c - modules, and the kernels in them, which run as their twins on the
+ * host. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

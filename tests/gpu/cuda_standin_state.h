@@ -1,4 +1,5 @@
-/* cuda_standin_state.h - the functions of the stand-in for a driver (cuda_standin.h), by topic, and what they share.
+/* cuda_standin_state.h - the functions of the stand-in for a driver (cuda_standin.h), by topic, and
+ * what they share.
  *
  *     cuda_standin.c                 the start, and functions for tests
  *     cuda_standin_device_calls.c    devices
@@ -10,10 +11,12 @@
  *     cuda_standin_errors.c          names and texts of results
  *     cuda_standin_state.c           how each call begins, and which ones are to fail
  *
- * Below them: cuda_standin_memory.h, cuda_standin_mapped.h, cuda_standin_work.h, which do what the functions say.
+ * Below them: cuda_standin_memory.h, cuda_standin_mapped.h, cuda_standin_work.h, which do what the
+ * functions say.
  *
- * Each function of the driver is declared here, by its line in the lists of cuda_standin.h and gpu/cuda_library.h: its
- * name in C is standin_SLOT, and the linker sees its symbol. It begins with one of the macros at the end. Any thread.
+ * Each function of the driver is declared here, by its line in the lists of cuda_standin.h and
+ * gpu/cuda_library.h: its name in C is standin_SLOT, and the linker sees its symbol. It begins with
+ * one of the macros at the end. Any thread.
  */
 #ifndef TUTTI_TESTS_GPU_CUDA_STANDIN_STATE_H
 #define TUTTI_TESTS_GPU_CUDA_STANDIN_STATE_H
@@ -42,7 +45,8 @@ struct cuda_context {
     _Atomic int retained;
 };
 
-/* Set by standin_init, with `lock`. From then on only waits_to_allocate and the counts of contexts change. */
+/* Set by standin_init, with `lock`. From then on only waits_to_allocate and the counts of contexts
+ * change. */
 struct standin_state {
     pthread_mutex_t lock;
     _Atomic pid_t owner; /* the process that initialised it; 0: none */
@@ -82,7 +86,8 @@ int standin_refuse_in_capture(void);
 /* Waits until all is over that is on the device by now; no other thread comes in meanwhile. */
 void standin_finish_device(const char *what, int device);
 void standin_finish_devices(const char *what);
-/* The same for calls in which a driver may wait: if a test asks for it. The second one is for the current device. */
+/* The same for calls in which a driver may wait: if a test asks for it. The second one is for the
+ * current device. */
 void standin_finish_device_if_asked(const char *what, int device);
 void standin_finish_if_asked(const char *what);
 

@@ -60,8 +60,8 @@ int standin_stream_is_capturing(struct cuda_stream *stream, int *status)
                : CUDA_OK;
 }
 
-/* A question about a stream that is being captured, or a wait for it, spoils the capture. The default stream allows
- * neither while any blocking stream is captured. */
+/* A question about a stream that is being captured, or a wait for it, spoils the capture. The
+ * default stream allows neither while any blocking stream is captured. */
 static int refuse_captured(struct cuda_stream *stream)
 {
     const int device = standin_device_of(stream);

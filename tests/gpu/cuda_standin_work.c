@@ -230,8 +230,8 @@ static void end(struct item *item)
     pthread_cond_broadcast(&state.changed);
 }
 
-/* Private memory of the host is reached as the host does. A copy reaches all devices, whichever its stream is of;
- * of memory that was mapped by hand, what the stream's device was given access to. */
+/* Private memory of the host is reached as the host does. A copy reaches all devices, whichever its
+ * stream is of; of memory that was mapped by hand, what the stream's device was given access to. */
 static void *side_of_copy(int device, uint64_t address, size_t bytes)
 {
     struct memory_range range;
@@ -351,7 +351,8 @@ static void begin(struct device *device, struct item *item)
     if (device->fault == CUDA_OK) end(item);
 }
 
-/* Takes the head of a queue that may begin and is late enough, any of them; else NULL, and when to look again. */
+/* Takes the head of a queue that may begin and is late enough, any of them; else NULL, and when to
+ * look again. */
 static struct item *choose(struct device *device, uint64_t *again_ns)
 {
     const uint64_t now = clock_now_ns();
@@ -442,7 +443,8 @@ static void submit(struct item *item)
 
 /* Waiting. */
 
-/* What the items that have not begun, and the kernels that run, are: for whoever waited too long. */
+/* What the items that have not begun, and the kernels that run, are: for whoever waited too long.
+ * */
 static void describe(char *text, size_t bytes)
 {
     static const char *const kinds[] = {"kernel", "copy", "function", "record", "wait"};

@@ -1,5 +1,5 @@
-/* cuda_standin_work.h - the streams, events and hardware queues of the stand-in's devices (cuda_standin.h), and the threads that run what
- * is in them.
+/* cuda_standin_work.h - the streams, events and hardware queues of the stand-in's devices
+ * (cuda_standin.h), and the threads that run what is in them.
  *
  *     stream  a  [ kernel ][ copy ]        each runs one after the other
  *     stream  b  [ wait   ][ kernel ]
@@ -8,11 +8,14 @@
  *
  *     copies  0  [ a copy out ][ b copy out ]                  the same of copies in one direction, if there are such queues
  *
- * An item may begin when all before it in its stream have ended; one of the default stream when all earlier ones of blocking streams have,
- * and the other way round; a wait when its event has come. From then on it is late, for a time that follows from the seed.
+ * An item may begin when all before it in its stream have ended; one of the default stream when all
+ * earlier ones of blocking streams have, and the other way round; a wait when its event has come.
+ * From then on it is late, for a time that follows from the seed.
  *
- * One thread for each device looks for what may begin. Copies run in it, each block of a kernel and each function of the host in a thread of
- * its own; functions of a device run one after the other. Any thread calls, after work_init. Streams and events that are not there end the process, and so does whoever waits longer than the deadline.
+ * One thread for each device looks for what may begin. Copies run in it, each block of a kernel and
+ * each function of the host in a thread of its own; functions of a device run one after the other.
+ * Any thread calls, after work_init. Streams and events that are not there end the process, and so
+ * does whoever waits longer than the deadline.
  */
 #ifndef TUTTI_TESTS_GPU_CUDA_STANDIN_WORK_H
 #define TUTTI_TESTS_GPU_CUDA_STANDIN_WORK_H
@@ -46,12 +49,15 @@ void work_hold(int device, struct cuda_stream *stream, bool is_held);
 
 void work_launch(int device, struct cuda_stream *stream, const char *name, gpu_twin *run,
                  uint64_t argument, unsigned blocks);
-/* Returns when it is queued if both sides are of devices or pinned, and not both of the host. Otherwise it waits as a driver may, and keeps
- * other threads out meanwhile: from memory of the host that is not pinned until what is before it in its stream has ended and the memory
- * was read (the copy itself comes later), to such memory, and from the host to the host, until the copy has ended. */
+/* Returns when it is queued if both sides are of devices or pinned, and not both of the host.
+ * Otherwise it waits as a driver may, and keeps other threads out meanwhile: from memory of the
+ * host that is not pinned until what is before it in its stream has ended and the memory was read
+ * (the copy itself comes later), to such memory, and from the host to the host, until the copy has
+ * ended. */
 void work_copy(int device, struct cuda_stream *stream, uint64_t destination, uint64_t source,
                size_t bytes);
-/* The same, which returns only when the copy has ended; from memory of the host that is not pinned it may come later all the same. */
+/* The same, which returns only when the copy has ended; from memory of the host that is not pinned
+ * it may come later all the same. */
 void work_copy_now(int device, uint64_t destination, uint64_t source, size_t bytes);
 void work_call_host(int device, struct cuda_stream *stream, void (*run)(void *context),
                     void *context);
@@ -69,12 +75,14 @@ void work_synchronize_stream(const char *what, int device, struct cuda_stream *s
 void work_synchronize_device(const char *what, int device);
 void work_set_deadline(unsigned milliseconds);
 
-/* From hold to let_go no other thread's call comes through work_enter, which waits. May be nested. */
+/* From hold to let_go no other thread's call comes through work_enter, which waits. May be nested.
+ * */
 void work_enter(const char *what, int device);
 void work_hold_driver(const char *what, int device);
 void work_let_go(int device);
 
-/* As `fault` and `fault_at` of cuda_standin.h. From then on nothing of the device begins or ends, and whoever waits for it returns. */
+/* As `fault` and `fault_at` of cuda_standin.h. From then on nothing of the device begins or ends,
+ * and whoever waits for it returns. */
 void work_fault(int device, int result, unsigned questions);
 void work_fault_at(int device, int result, uint64_t address);
 /* The result as which the device has failed; CUDA_OK: it has not. */

@@ -10,7 +10,7 @@
 
 enum { PIECES_MAX = 64, SHIFT_MAX = 17 };
 
-/* ------------------------------------------------------------------------------------------- drawing */
+/* -------------------------------------------------------------------------------------- drawing */
 
 static bool may_vary(enum collective collective)
 {
@@ -19,7 +19,8 @@ static bool may_vary(enum collective collective)
            collective == COLLECTIVE_ALLTOALL;
 }
 
-/* How many elements rank `from` sends to rank `to`, or the block of rank `from` in all but alltoall. */
+/* How many elements rank `from` sends to rank `to`, or the block of rank `from` in all but
+ * alltoall. */
 static size_t count_of(const struct device_case *c, int from, int to)
 {
     return c->collective == COLLECTIVE_ALLTOALL ? c->counts[from][to] : c->counts[0][from];
@@ -105,7 +106,7 @@ static bool is_on_device(const struct device_case *c, int rank, int side)
     return (c->draw >> (of % 32) & 1) != 0;
 }
 
-/* --------------------------------------------------------------------------------------------- rooms */
+/* ---------------------------------------------------------------------------------------- rooms */
 
 void device_room_open(struct device_room *room)
 {
@@ -129,7 +130,7 @@ void device_room_close(struct device_room *room)
     device_driver_free_stream(room->stream);
 }
 
-/* ------------------------------------------------------------------------------------------- buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
 /* Counts of the blocks of one side. */
 static void count_blocks(const struct device_run *run, int side, size_t *counts)
@@ -261,7 +262,7 @@ static bool describe_side(struct device_run *run, int side)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------ elements */
+/* ------------------------------------------------------------------------------------- elements */
 
 /* What a block holds, from which index on: no two alike. */
 static size_t index_of(size_t block, unsigned turn)
@@ -367,7 +368,7 @@ static void get(struct device_run *run)
     }
 }
 
-/* --------------------------------------------------------------------------------------------- runs */
+/* ----------------------------------------------------------------------------------------- runs */
 
 static int complain(const struct device_run *run, const char *what)
 {
@@ -410,7 +411,8 @@ static void release(struct device_run *run)
     }
 }
 
-/* Makes the call, or starts a prepared one. A call in a stream is a started one for the other ranks. */
+/* Makes the call, or starts a prepared one. A call in a stream is a started one for the other
+ * ranks. */
 static void call(struct device_run *run)
 {
     const enum form form = run->form;

@@ -1,11 +1,13 @@
-/* device_case.h - one collective with buffers in memory of devices or of the host, in the order of a stream or without one, in any form and
- * shape, and what every byte of its buffers must be afterwards.
+/* device_case.h - one collective with buffers in memory of devices or of the host, in the order of
+ * a stream or without one, in any form and shape, and what every byte of its buffers must be
+ * afterwards.
  *
  *     device_case_draw ──► device_run_begin ──► device_run_end
  *     all ranks alike      fills, puts, calls   waits, gets, compares
  *
- * What is to be in the buffers lies in a spread (spread.h) in the host's memory. It is put into the buffers by copies, and got from them by
- * copies: in the stream where the call is in one, so that a call which is not in the stream's order is found.
+ * What is to be in the buffers lies in a spread (spread.h) in the host's memory. It is put into the
+ * buffers by copies, and got from them by copies: in the stream where the call is in one, so that a
+ * call which is not in the stream's order is found.
  */
 #ifndef TUTTI_TESTS_GPU_DEVICE_CASE_H
 #define TUTTI_TESTS_GPU_DEVICE_CASE_H
@@ -49,8 +51,9 @@ void device_case_set_type(struct device_case *c, enum tutti_dtype dtype, enum op
 /* Whether this rank's call is in a stream. */
 bool device_case_in_stream(const struct device_case *c, int rank);
 
-/* Memory of a rank for one call at a time, on the current device. It is not freed between calls: a driver may wait for all that the device does
- * before it frees memory, also for another rank's operation, which waits for this rank. */
+/* Memory of a rank for one call at a time, on the current device. It is not freed between calls: a
+ * driver may wait for all that the device does before it frees memory, also for another rank's
+ * operation, which waits for this rank. */
 struct device_room {
     unsigned char *memory[2], *pinned[2],
         *images[2]; /* send, recv: of the device, of the host, and what is put there */
@@ -88,7 +91,8 @@ struct device_run {
 /* Makes the call; started, or in a stream, it need not be over. False: out of memory. */
 bool device_run_begin(struct device_run *run, const struct device_case *c,
                       const struct device_room *room, struct tutti_comm *comm, int rank);
-/* Waits until it is over, again for each run of a prepared call. 0: all is as it should be; else it says what is not. */
+/* Waits until it is over, again for each run of a prepared call. 0: all is as it should be; else it
+ * says what is not. */
 int device_run_end(struct device_run *run);
 
 #endif

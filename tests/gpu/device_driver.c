@@ -233,7 +233,8 @@ void device_driver_put(void *device, const void *host, size_t bytes)
 {
     if (bytes == 0) return;
     must(cuda.put((uintptr_t)device, host, bytes), "cuMemcpyHtoD");
-    /* From memory that is not pinned it returns before the device has everything, and no other stream waits for the rest. */
+    /* From memory that is not pinned it returns before the device has everything, and no other
+     * stream waits for the rest. */
     must(cuda.finish(NULL), "cuStreamSynchronize");
 }
 

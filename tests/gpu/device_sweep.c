@@ -41,7 +41,7 @@ static int run_case(const struct device_case *c, const struct device_room *room,
     return device_run_end(&run);
 }
 
-/* ------------------------------------------------------------------------------------------ sweeps */
+/* --------------------------------------------------------------------------------------- sweeps */
 
 static int run_collectives(const struct device_room *rooms, struct tutti_comm *comm, int rank,
                            int size, uint64_t seed)
@@ -166,7 +166,7 @@ void device_sweep_count(unsigned *calls, unsigned *in_streams)
     *in_streams = counted != NULL ? atomic_load(&counted->in_streams) : 0;
 }
 
-/* ------------------------------------------------------------------------------------------- seeds */
+/* ---------------------------------------------------------------------------------------- seeds */
 
 static struct device_sweep draw_sweep(uint64_t seed)
 {
@@ -194,7 +194,8 @@ static void set_number(const char *name, uint64_t number)
     setenv(name, text, 1);
 }
 
-/* Of the stand-in: processes have one, or eight as with a driver that nobody has told anything; threads need many (collectives_test.c). */
+/* Of the stand-in: processes have one, or eight as with a driver that nobody has told anything;
+ * threads need many (collectives_test.c). */
 static unsigned queues_for(uint64_t seed, const struct device_sweep *sweep)
 {
     if (sweep->kind == RANKS_THREADS) return 64;
@@ -260,9 +261,10 @@ unsigned device_sweep_seeds(uint64_t first, unsigned count, unsigned seconds)
     return failed;
 }
 
-/* ------------------------------------------------------------------------------------ for planted bugs */
+/* ----------------------------------------------------------------------------- for planted bugs */
 
-/* In a process of its own. Few hidden queues for processes, many for threads: see collectives_test.c. */
+/* In a process of its own. Few hidden queues for processes, many for threads: see
+ * collectives_test.c. */
 static int run_seed(uint64_t seed)
 {
     static const struct device_sweep sweeps[] = {

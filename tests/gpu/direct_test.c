@@ -1,9 +1,10 @@
-/* Memory of devices between processes: it is read where it lies once both have agreed on that, and goes through the host's memory
- * otherwise. Either way results are right.
+/* Memory of devices between processes: it is read where it lies once both have agreed on that, and
+ * goes through the host's memory otherwise. Either way results are right.
  *
- * The driver is what TUTTI_CUDA_DRIVER names: in the suites the stand-in, which ends a process that reads what its owner has freed. With another
- * one each process tells (TUTTI_LOG=info) why it does not export or map memory, and tests that need the stand-in, another device or more rights
- * say so and are skipped.
+ * The driver is what TUTTI_CUDA_DRIVER names: in the suites the stand-in, which ends a process that
+ * reads what its owner has freed. With another one each process tells (TUTTI_LOG=info) why it does
+ * not export or map memory, and tests that need the stand-in, another device or more rights say so
+ * and are skipped.
  *
  * ctest: label=once label=notsan timeout=240
  */
@@ -268,7 +269,8 @@ struct member {
     int rank, result;
 };
 
-/* Drivers may wait for all that is on the device to allocate and to free: so that is done while no rank of the process has a call. */
+/* Drivers may wait for all that is on the device to allocate and to free: so that is done while no
+ * rank of the process has a call. */
 static int run_member(const struct member *member)
 {
     const struct scenario *const s = member->scenario;
@@ -285,7 +287,8 @@ static int run_member(const struct member *member)
     RANKS_EXPECT(b.send != NULL && b.recv != NULL && b.image != NULL);
     RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
     RANKS_EXPECT(tutti_comm_split(comm, rank % THREADS_EACH, rank, NULL, &apart) == TUTTI_OK);
-    /* The worker of one rank of each process waits for the other rank, whose calls find out what can be mapped. */
+    /* The worker of one rank of each process waits for the other rank, whose calls find out what
+     * can be mapped. */
     int result = 0;
     for (int turn = 0; turn < TURNS_TOGETHER && result == 0; turn++) {
         for (int time = 0; time < 4 && rank % THREADS_EACH == turn % THREADS_EACH && result == 0;
@@ -337,7 +340,8 @@ static void say_skipped(const char *why)
     fflush(stdout);
 }
 
-/* In a process of its own: a child of one that has used a driver cannot use it. The reason, or "". */
+/* In a process of its own: a child of one that has used a driver cannot use it. The reason, or "".
+ * */
 static const char *ask_apart(void (*ask)(int output, const void *context), const void *context)
 {
     static char reason[200];
@@ -408,7 +412,8 @@ static bool has_mappings(void)
     return *reason == '\0';
 }
 
-/* What messages of memory that is mapped by hand do here: 7, or 0 where processes may not copy descriptors of each other. */
+/* What messages of memory that is mapped by hand do here: 7, or 0 where processes may not copy
+ * descriptors of each other. */
 static unsigned direct_by_hand(void)
 {
     static char reason[200];
@@ -494,7 +499,8 @@ static void memory_of_several_devices_that_was_mapped_by_hand_is_read_where_it_l
                  0);
 }
 
-/* Of mappings drivers may say this or that; how each of it is taken is tested in src/gpu/gpu_test.c. */
+/* Of mappings drivers may say this or that; how each of it is taken is tested in
+ * src/gpu/gpu_test.c. */
 static void what_a_driver_says_of_mappings_decides_how_they_are_read(void **state)
 {
     (void)state;
@@ -565,8 +571,8 @@ static void a_process_without_a_driver_takes_part(void **state)
     assert_int_equal(ranks_run(2, &options, run_without_driver, &s), 0);
 }
 
-/* To map memory of another process a driver may wait for all that is on the device, and so for the worker of a rank that waits for the one that
- * maps. */
+/* To map memory of another process a driver may wait for all that is on the device, and so for the
+ * worker of a rank that waits for the one that maps. */
 static void ranks_that_share_a_process_do_not_wait_for_each_other(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* failure_test.c - what cannot work in memory of devices is refused, and changes nothing; what fails in a stream lets the stream go on.
+/* failure_test.c - what cannot work in memory of devices is refused, and changes nothing; what
+ * fails in a stream lets the stream go on.
  *
  *     [TUTTI_CUDA_DRIVER=libcuda.so.1] tests_gpu_failure_test
  *
@@ -23,7 +24,8 @@
 
 enum { COUNT = 50000, BYTES = COUNT * sizeof(float) };
 
-/* A rank's memory on a device, pinned memory with what it puts there and gets from there, and a stream. */
+/* A rank's memory on a device, pinned memory with what it puts there and gets from there, and a
+ * stream. */
 struct place {
     float *memory, *image;
     void *stream;
@@ -99,11 +101,12 @@ static bool has_failed(struct tutti_comm *comm, struct tutti_failure *failure)
     return tutti_comm_failure(comm, failure) == TUTTI_OK && failure->status != TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------- deaths */
+/* --------------------------------------------------------------------------------------- deaths */
 
 enum { RANKS = 3, VICTIM = 2 };
 
-/* context: whether the victim calls before it dies. Rank 0 waits for its call, and nobody but its stream for that of rank 1. */
+/* context: whether the victim calls before it dies. Rank 0 waits for its call, and nobody but its
+ * stream for that of rank 1. */
 static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     const bool *const calls = context;
@@ -169,7 +172,7 @@ static void so_does_a_death_on_another_host(void **state)
     run_deaths(false, 2);
 }
 
-/* ----------------------------------------------------------------------------------------- deadlines */
+/* ------------------------------------------------------------------------------------ deadlines */
 
 /* context: whether rank 0 waits for its call. Rank 1 does not call until that has failed. */
 static int one_is_missing(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -245,10 +248,10 @@ static void an_abort_releases_the_stream(void **state)
     assert_int_equal(ranks_run(2, &options, abort_one, NULL), 0);
 }
 
-/* --------------------------------------------------------------------------------------------- forms */
+/* ---------------------------------------------------------------------------------------- forms */
 
-/* Nobody waits for the call of rank 0 but its stream, and rank 1 blocks in the same call: they do not meet, and both are told so long before
- * a deadline. */
+/* Nobody waits for the call of rank 0 but its stream, and rank 1 blocks in the same call: they do
+ * not meet, and both are told so long before a deadline. */
 static int one_blocks(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     static float host[COUNT];
@@ -284,7 +287,7 @@ static void a_blocking_call_that_meets_one_in_a_stream_is_refused(void **state)
     assert_int_equal(ranks_run(2, &options, one_blocks, NULL), 0);
 }
 
-/* ------------------------------------------------------------------------------------------ refusals */
+/* ------------------------------------------------------------------------------------- refusals */
 
 static bool says(const char *words)
 {

@@ -1,9 +1,12 @@
-/* fault_test.c - a GPU that fails for good while calls wait for it: its rank notices long before a deadline, and all ranks learn which
- * GPU of which rank it was; nothing hangs or crashes afterwards, and memory of the host goes on. A GPU that only never comes to a call ends it at
- * its deadline.
+/* fault_test.c - a GPU that fails for good while calls wait for it: its rank notices long before a
+ * deadline, and all ranks learn which GPU of which rank it was; nothing hangs or crashes
+ * afterwards, and memory of the host goes on. A GPU that only never comes to a call ends it at its
+ * deadline.
  *
- * In the suites the driver is the stand-in, which fails as the test wants it. With TUTTI_CUDA_DRIVER=libcuda.so.1 a kernel of the test's touches
- * an address that is no memory, in processes that may share a GPU; tests that need another error, or a GPU of another process, are skipped.
+ * In the suites the driver is the stand-in, which fails as the test wants it. With
+ * TUTTI_CUDA_DRIVER=libcuda.so.1 a kernel of the test's touches an address that is no memory, in
+ * processes that may share a GPU; tests that need another error, or a GPU of another process, are
+ * skipped.
  *
  * ctest: label=once timeout=240
  */
@@ -198,7 +201,8 @@ static int expect_failure(struct tutti_comm *comm, int rank, const struct scenar
     return 0;
 }
 
-/* All ranks go on with memory of the host, also the one whose GPU is no more, until that rank uses it. */
+/* All ranks go on with memory of the host, also the one whose GPU is no more, until that rank uses
+ * it. */
 static int go_on(struct tutti_comm *comm, struct place *place, int rank, int size,
                  const struct scenario *scenario)
 {
@@ -256,7 +260,8 @@ static int break_one(struct tutti_comm *comm, int rank, int size, uint64_t seed,
         RANKS_EXPECT(all_are(&place, 1));
     }
     if (go_on(comm, &place, rank, size, scenario) != 0) return 1;
-    /* Nothing of a broken device can be freed; and to free waits for the workers of other threads. */
+    /* Nothing of a broken device can be freed; and to free waits for the workers of other threads.
+     * */
     if (rank != CULPRIT && !scenario->are_threads) close_place(&place);
     return 0;
 }
@@ -270,7 +275,8 @@ static int run_ranks(enum ranks_kind kind, enum strikes strikes, enum form form,
     return ranks_run(RANKS, &options, break_one, &scenario);
 }
 
-/* Threads have one GPU, which fails once. So they run in a process of their own, which this program executes: see main. */
+/* Threads have one GPU, which fails once. So they run in a process of their own, which this program
+ * executes: see main. */
 static void run_threads(enum strikes strikes, enum form form, bool others_have_hosts_memory)
 {
     char words[8], output[4096];
@@ -337,8 +343,8 @@ static void other_hosts_learn_of_it(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* Where the culprit's GPU fails in the life of a message; or while it prepares a call, for which it needs memory; or before Tutti has ever used
- * the GPU. */
+/* Where the culprit's GPU fails in the life of a message; or while it prepares a call, for which it
+ * needs memory; or before Tutti has ever used the GPU. */
 enum moment {
     BEFORE_SEND,
     BEFORE_START,
@@ -349,8 +355,8 @@ enum moment {
     MOMENT_COUNT
 };
 
-/* Each other rank is at the other end of such a message. It waits for the culprit in vain, except for a message that the culprit has received and
- * then loses. */
+/* Each other rank is at the other end of such a message. It waits for the culprit in vain, except
+ * for a message that the culprit has received and then loses. */
 static enum tutti_status be_peer(struct place *place, enum moment moment, int rank,
                                  struct tutti_comm *comm)
 {
@@ -524,7 +530,8 @@ static void a_gate_that_never_opens_tells_a_rank_alone(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* The same on every rank, and nothing fails: no rank is there to say that another one is late. context: the form. */
+/* The same on every rank, and nothing fails: no rank is there to say that another one is late.
+ * context: the form. */
 static int wait_at_gates(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     const enum form *const form = context;
@@ -563,7 +570,8 @@ static void a_gate_that_never_opens_ends_the_call_at_its_deadline(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* Rank 1 has the driver to itself until its call is over, and so waits for a late rank 0; the library's own question waits, too. */
+/* Rank 1 has the driver to itself until its call is over, and so waits for a late rank 0; the
+ * library's own question waits, too. */
 static int free_in_a_call(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     struct place place;

@@ -21,7 +21,7 @@
 #include "tests/kit/sanitized.h"
 #include "tests/sim/sim_seeds.h"
 
-/* ------------------------------------------------------------------------------------------ the device */
+/* ----------------------------------------------------------------------------------- the device */
 
 enum { PINNED_MAX = 64, HOST_BYTES = 16 << 20, GUARD_BYTE = 0xa5 };
 #define ELSEWHERE UINT64_C(0x0f00000000000000)
@@ -109,7 +109,8 @@ static void release_pinned(struct gpu_device *device, void *released)
     free(released);
 }
 
-/* Memory of the device for whoever asks for it: the device reaches it as it reaches what is pinned. */
+/* Memory of the device for whoever asks for it: the device reaches it as it reaches what is pinned.
+ * */
 static void *allocate(const struct memory_kind *kind, size_t bytes)
 {
     void *made = NULL;
@@ -136,7 +137,7 @@ static bool copy(const struct memory_kind *kind, void *destination, const void *
         .name = "game", .allocate = allocate, .release = release, .copy = copy \
     }
 
-/* ---------------------------------------------------------------------------------------------- streams */
+/* -------------------------------------------------------------------------------------- streams */
 
 struct launch {
     struct launch *before; /* in its stream */
@@ -309,7 +310,7 @@ void *gpu_game_place(void *address)
                                            : address;
 }
 
-/* --------------------------------------------------------------------------------------- kernels in flight */
+/* ---------------------------------------------------------------------------- kernels in flight */
 
 enum {
     BAYS = 40,
@@ -403,8 +404,8 @@ static void fill(struct game *game, unsigned char *bytes, size_t count, enum tut
         for (size_t i = element - 1; i < count; i += element) bytes[i] &= 0x9f;
 }
 
-/* Large kernels of CROWDED games have large elements: the CPU takes much longer for as many bytes of
- * small ones. */
+/* Large kernels of CROWDED games have large elements: the CPU takes much longer for as many bytes
+ * of small ones. */
 static enum tutti_dtype draw_dtype(struct game *game)
 {
     for (;;) {
@@ -644,7 +645,7 @@ static const char *wait_for_all(struct game *game)
     return NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------ games */
+/* ---------------------------------------------------------------------------------------- games */
 
 static const char *wait_for_gate(struct game *game)
 {

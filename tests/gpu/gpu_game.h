@@ -1,11 +1,13 @@
 /* gpu_game.h - a device that is no device, and games with the executor over it (gpu/executor.h).
  *
- * The device's worker is its twin, a thread for each block. Its memory lies where this process cannot touch it, and it touches nothing but its
- * memory and what was pinned for it; both end the process otherwise. Streams begin their work when they are told to. Some blocks come late, and some
- * are slow.
+ * The device's worker is its twin, a thread for each block. Its memory lies where this process
+ * cannot touch it, and it touches nothing but its memory and what was pinned for it; both end the
+ * process otherwise. Streams begin their work when they are told to. Some blocks come late, and
+ * some are slow.
  *
- * A game follows from its seed: it starts groups of random kernels, looks for their ends in a random order, compares what they stored with the
- * CPU's kernels, gives up at some point or ends, and begins again.
+ * A game follows from its seed: it starts groups of random kernels, looks for their ends in a
+ * random order, compares what they stored with the CPU's kernels, gives up at some point or ends,
+ * and begins again.
  */
 #ifndef TUTTI_TESTS_GPU_GPU_GAME_H
 #define TUTTI_TESTS_GPU_GPU_GAME_H
@@ -27,7 +29,8 @@ void *gpu_game_place(void *address);
 /* A stream of the application's: closed, it comes to nothing that is queued. */
 void *gpu_game_make_stream(void);
 void gpu_game_open_stream(void *stream);
-/* All workers have left, and the stream is open; false: one has not within 20 s. Frees the stream. */
+/* All workers have left, and the stream is open; false: one has not within 20 s. Frees the stream.
+ * */
 bool gpu_game_free_stream(void *stream);
 
 /* How many blocks the last worker has. */

@@ -1,8 +1,10 @@
-/* Messages from and to memory of devices: in every form, of every size, from one kind of memory to another; what was received is in the buffer when
- * the request ends, nothing beside it is written, and nothing at all by what was cancelled, truncated or failed.
+/* Messages from and to memory of devices: in every form, of every size, from one kind of memory to
+ * another; what was received is in the buffer when the request ends, nothing beside it is written,
+ * and nothing at all by what was cancelled, truncated or failed.
  *
- * The driver is what TUTTI_CUDA_DRIVER names: in the suites the stand-in (cuda_standin.h), whose device memory faults when anything but copies
- * touches it, and whose copies fail when a test wants them to.
+ * The driver is what TUTTI_CUDA_DRIVER names: in the suites the stand-in (cuda_standin.h), whose
+ * device memory faults when anything but copies touches it, and whose copies fail when a test wants
+ * them to.
  */
 #include <dlfcn.h>
 #include <poll.h>
@@ -29,10 +31,11 @@ enum { GUARD_BYTES = 64, GUARD = 0xa7, POISON = 0x5b };
 enum { LARGE = 300001 }; /* waits for its receive with its sender */
 static const uint64_t SECOND = 1000000000u;
 
-/* ------------------------------------------------------------------------------------------- notes */
+/* ---------------------------------------------------------------------------------------- notes */
 
-/* What did not hold, in which case and after how long: told at once, and all of it once more at the end, because the last lines may be all
- * that is kept of a run on a machine far away. In memory of all ranks. */
+/* What did not hold, in which case and after how long: told at once, and all of it once more at the
+ * end, because the last lines may be all that is kept of a run on a machine far away. In memory of
+ * all ranks. */
 enum { NOTES_MAX = 48, NOTE_BYTES = 1000 };
 static struct notes {
     _Atomic unsigned count;
@@ -66,7 +69,7 @@ static void begin_case(const char *name, const char *kind)
     case_began_ns = clock_now_ns();
 }
 
-/* ----------------------------------------------------------------------------------------- buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
 static const struct cuda_standin *standin; /* NULL: another driver */
 static bool has_driver;
@@ -182,7 +185,7 @@ static bool error_has(const char *words)
     return strstr(tutti_error_message(), words) != NULL;
 }
 
-/* ------------------------------------------------------------------------------------------- forms */
+/* ---------------------------------------------------------------------------------------- forms */
 
 enum form { BLOCKING, WITH, STARTED, PREPARED, GROUPED, FORM_COUNT };
 
@@ -311,7 +314,8 @@ static int to_oneself(struct tutti_comm *comm, int rank, int size)
     return 0;
 }
 
-/* A send's buffer is its own from its start on only until it was copied; a receive's is written when its request ends, not before. */
+/* A send's buffer is its own from its start on only until it was copied; a receive's is written
+ * when its request ends, not before. */
 static int many_in_flight(struct tutti_comm *comm, int rank, int size)
 {
     enum { COUNT = 48 };
@@ -354,7 +358,7 @@ static int many_in_flight(struct tutti_comm *comm, int rank, int size)
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------- endings */
+/* -------------------------------------------------------------------------------------- endings */
 
 /* Nothing is copied by what was taken back. */
 static int cancelled(struct tutti_comm *comm, int rank, int size)
@@ -461,7 +465,8 @@ static int a_copy_fails(struct tutti_comm *comm, int rank, int size)
     return tutti_barrier(comm) != TUTTI_OK;
 }
 
-/* Work in the only hardware queue waits, and the copy behind it: neither end waits for longer than a deadline, and later copies go on. */
+/* Work in the only hardware queue waits, and the copy behind it: neither end waits for longer than
+ * a deadline, and later copies go on. */
 static int a_copy_is_late(struct tutti_comm *comm, int rank, int size)
 {
     (void)size;
@@ -664,7 +669,7 @@ static int forked(struct tutti_comm *comm, int rank, int size)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------ company */
+/* -------------------------------------------------------------------------------------- company */
 
 struct talker {
     struct tutti_comm *comm;
@@ -716,7 +721,8 @@ static int threads_talk(struct tutti_comm *comm, int rank, int size)
     return result;
 }
 
-/* A collective's worker runs on the device, and ends only after the message: a copy does not wait for it. */
+/* A collective's worker runs on the device, and ends only after the message: a copy does not wait
+ * for it. */
 static int beside_a_collective(struct tutti_comm *comm, int rank, int size)
 {
     enum { COUNT = 20000, BYTES = COUNT * 4 };
@@ -742,7 +748,7 @@ static int beside_a_collective(struct tutti_comm *comm, int rank, int size)
     return 0;
 }
 
-/* -------------------------------------------------------------------------------------------- cases */
+/* ---------------------------------------------------------------------------------------- cases */
 
 typedef int case_function(struct tutti_comm *comm, int rank, int size);
 

@@ -1,5 +1,5 @@
-/* The stand-in for CUDA's driver does what streams, events, queues and memory are to do, and ends programs that misuse them. Each case has a
- * process of its own. */
+/* The stand-in for CUDA's driver does what streams, events, queues and memory are to do, and ends
+ * programs that misuse them. Each case has a process of its own. */
 #include "tests/gpu/cuda_standin.h"
 
 #include <assert.h>
@@ -135,7 +135,8 @@ static void await(_Atomic uint32_t *number, uint32_t value)
     while (atomic_load(number) < value) nanosleep(&(struct timespec){0, 100000}, NULL);
 }
 
-/* So long that what does not wait would be over, at any seed. A busy machine may take longer; then a fault is not seen. */
+/* So long that what does not wait would be over, at any seed. A busy machine may take longer; then
+ * a fault is not seen. */
 static void give_it_time(void)
 {
     nanosleep(&(struct timespec){0, 20000000}, NULL);
@@ -572,7 +573,8 @@ static void blocks_wait_for_multiprocessors(const char *argument)
     good(cuda.context_synchronize());
 }
 
-/* Streams, joined by events at random, change the same numbers one after the other, as a host would. */
+/* Streams, joined by events at random, change the same numbers one after the other, as a host
+ * would. */
 static void run_chain(struct chance *chance)
 {
     enum { STREAMS = 4, STEPS = 40 };
@@ -670,7 +672,8 @@ static void errors_are_returned(const char *argument)
     assert(cuda.driver.context_pop(&context) == CUDA_INVALID_CONTEXT);
 }
 
-/* Of device 0, whose work has touched what it must not: all calls say so, nothing waits, and device 1 goes on. */
+/* Of device 0, whose work has touched what it must not: all calls say so, nothing waits, and device
+ * 1 goes on. */
 static void expect_fault(int result, struct cuda_stream *stream, uint64_t address)
 {
     struct cuda_event *event;
@@ -1092,7 +1095,8 @@ static void works_while_it_captures(const char *argument)
     launch("add", stream, 1, order);
 }
 
-/* Reads memory whose handle it gets as text, and then once more when the pipe says that its owner has freed it. */
+/* Reads memory whose handle it gets as text, and then once more when the pipe says that its owner
+ * has freed it. */
 static void import_text(const char *argument)
 {
     struct cuda_ipc_handle handle;

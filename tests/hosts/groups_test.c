@@ -1,4 +1,5 @@
-/* Ranks of a communicator over several hosts: those of one host send each other one message at once, and share slots.
+/* Ranks of a communicator over several hosts: those of one host send each other one message at
+ * once, and share slots.
  *
  * ctest: label=notsan */
 #include <setjmp.h>

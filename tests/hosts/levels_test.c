@@ -1,5 +1,5 @@
-/* Ranks that take each other to be on several hosts choose, plan and agree as if they were: what is called is right, and
- * who knows other hosts is told.
+/* Ranks that take each other to be on several hosts choose, plan and agree as if they were: what is
+ * called is right, and who knows other hosts is told.
  *
  * ctest: timeout=60
  */

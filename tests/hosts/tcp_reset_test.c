@@ -1,7 +1,8 @@
-/* Connections that are cut in the middle of large operations are made again, and what was under way goes on: nothing is
- * lost, nothing comes twice.
+/* Connections that are cut in the middle of large operations are made again, and what was under way
+ * goes on: nothing is lost, nothing comes twice.
  *
- * With arguments it is one rank of a job whose connections somebody else cuts, tests/hosts/cluster_test.sh and rails_test.sh:
+ * With arguments it is one rank of a job whose connections somebody else cuts,
+ * tests/hosts/cluster_test.sh and rails_test.sh:
  *
  *     tests_hosts_tcp_reset_test FILE [MIB]     reduces so much, or 64 MiB, again and again, until the file is there
  *
@@ -82,7 +83,7 @@ static void cut_connections_lose_nothing(void **state)
         assert_int_equal(ranks_run(size, &options, reduce_while_connections_are_cut, NULL), 0);
 }
 
-/* --------------------------------------------------------------------------------------------- how long */
+/* ------------------------------------------------------------------------------------- how long */
 
 enum { RESETS = 10, RESET_COUNT = (1 << 20) / 4 };
 
@@ -105,7 +106,8 @@ static void *reset_soon(void *context)
     return NULL;
 }
 
-/* Again and again, until on all ranks one is through that began after the reset; *took_ns: since then, of the first one here. */
+/* Again and again, until on all ranks one is through that began after the reset; *took_ns: since
+ * then, of the first one here. */
 static int reduce_until_over(struct tutti_comm *comm, int rank, int size, struct moment *moment,
                              uint64_t *took_ns)
 {
@@ -160,7 +162,7 @@ static void operations_go_on_soon_after_a_reset(void **state)
     munmap(moment, sizeof *moment);
 }
 
-/* --------------------------------------------------------------------------------------- one rank of a job */
+/* ---------------------------------------------------------------------------- one rank of a job */
 
 /* Counts the elements that are wrong; every rank goes on until rank 0 sees the file. */
 static enum tutti_status reduce_until(const char *path, struct tutti_comm *comm, int32_t *send,

@@ -1,7 +1,7 @@
 /* belongings.h - what this process has, so that a test can say that nothing of it is left behind.
  *
- * Of all threads of the process together: nobody else may open or start anything meanwhile. Never fails; -1: the system does not
- * tell. */
+ * Of all threads of the process together: nobody else may open or start anything meanwhile. Never
+ * fails; -1: the system does not tell. */
 #ifndef TUTTI_TESTS_KIT_BELONGINGS_H
 #define TUTTI_TESTS_KIT_BELONGINGS_H
 
@@ -10,7 +10,8 @@ struct belongings {
 };
 
 struct belongings belongings_now(void);
-/* As soon as they are what they were before, or after five seconds: threads that have ended may still be on their way out. */
+/* As soon as they are what they were before, or after five seconds: threads that have ended may
+ * still be on their way out. */
 struct belongings belongings_in_the_end(const struct belongings *before);
 
 int belongings_descriptors(void);

@@ -1,4 +1,5 @@
-/* call.h - any collective in any of its forms through one function, for tests that go through all of them. */
+/* call.h - any collective in any of its forms through one function, for tests that go through all
+ * of them. */
 #ifndef TUTTI_TESTS_KIT_CALL_H
 #define TUTTI_TESTS_KIT_CALL_H
 
@@ -155,7 +156,8 @@ static inline size_t test_recv_blocks(enum collective collective, int rank, int 
     }
 }
 
-/* In place, the blocks by which one buffer starts behind the other one: the smaller lies in the larger. */
+/* In place, the blocks by which one buffer starts behind the other one: the smaller lies in the
+ * larger. */
 static inline size_t test_in_place_block(enum collective collective, int rank)
 {
     switch (collective) {

@@ -24,7 +24,8 @@ static inline int chance_below(struct chance *chance, int bound)
     return (int)(chance_draw(chance) % (uint64_t)bound);
 }
 
-/* The next number, of 31 bits, of the sequence in which *random is the state. A cheaper draw, for worlds that take one in each step. */
+/* The next number, of 31 bits, of the sequence in which *random is the state. A cheaper draw, for
+ * worlds that take one in each step. */
 static inline uint64_t chance_next(uint64_t *random)
 {
     *random = *random * 6364136223846793005u + 1442695040888963407u;

@@ -1,5 +1,5 @@
-/* changed_table.h - the tables of paths of all transports, and copies of them in which one thing is another one: for tests that show what
- * each rule and each row decides. */
+/* changed_table.h - the tables of paths of all transports, and copies of them in which one thing is
+ * another one: for tests that show what each rule and each row decides. */
 #ifndef TUTTI_TESTS_KIT_CHANGED_TABLE_H
 #define TUTTI_TESTS_KIT_CHANGED_TABLE_H
 
@@ -32,8 +32,9 @@ struct changed_table {
     struct path_rule rules[32];
 };
 
-/* A copy with one of its rules changed. The change touches messages of *bytes bytes: at the bound that moves, or, where none does, the
- * least that the rule is for. False: the rule has no such bound. */
+/* A copy with one of its rules changed. The change touches messages of *bytes bytes: at the bound
+ * that moves, or, where none does, the least that the rule is for. False: the rule has no such
+ * bound. */
 bool table_change(const struct path_table *table, unsigned rule, enum table_change change,
                   struct changed_table *changed, size_t *bytes);
 

@@ -16,7 +16,8 @@ static void expect_whole(const char *name, const void *table, size_t bytes)
             fail_msg("function %zu of %s is missing", at / sizeof nothing, name);
 }
 
-/* Each message can take the first of these; without the second, ranks in a ring wait for each other. */
+/* Each message can take the first of these; without the second, ranks in a ring wait for each
+ * other. */
 static void expect_paths(const struct transport *transport)
 {
     static const enum path_kind needed[] = {PATH_SLOT, PATH_STAGE};

@@ -1,4 +1,5 @@
-/* contract.h - what every transport owes to transport.h, whatever it carries bytes with. Assertions are cmocka's. */
+/* contract.h - what every transport owes to transport.h, whatever it carries bytes with. Assertions
+ * are cmocka's. */
 #ifndef TUTTI_TESTS_KIT_CONTRACT_H
 #define TUTTI_TESTS_KIT_CONTRACT_H
 

@@ -16,7 +16,7 @@ uint64_t elements_mixed(uint64_t a, uint64_t b)
     return h ^ h >> 29;
 }
 
-/* ------------------------------------------------------------------------------------------ dtypes */
+/* --------------------------------------------------------------------------------------- dtypes */
 
 /* A float narrower than float32. */
 struct narrow {
@@ -82,7 +82,7 @@ static void put_real(unsigned char *place, enum tutti_dtype dtype, double value)
     }
 }
 
-/* -------------------------------------------------------------------------------------- operations */
+/* ----------------------------------------------------------------------------------- operations */
 
 static unsigned char composed(unsigned char left, unsigned char right)
 {
@@ -117,7 +117,7 @@ tutti_op elements_op(enum op kind)
     return tutti_op_create(&options, &op) == TUTTI_OK ? op : NULL;
 }
 
-/* ------------------------------------------------------------------------------------------ values */
+/* --------------------------------------------------------------------------------------- values */
 
 /* What a rank contributes to everything but OP_USER. */
 static int64_t contribution(enum tutti_dtype dtype, enum op kind, int rank, int size, size_t index)
@@ -170,7 +170,7 @@ static unsigned char function_of(int rank, size_t index, size_t byte)
     return (unsigned char)(elements_mixed((uint64_t)rank * 8 + byte + 77, index) | 0x10);
 }
 
-/* ------------------------------------------------------------------------------------------ tables */
+/* --------------------------------------------------------------------------------------- tables */
 
 static void put(struct elements *elements, size_t index, const unsigned char *element)
 {

@@ -1,7 +1,8 @@
-/* elements.h - inputs whose results are exact in every dtype, and what must come out, for tests of collectives.
+/* elements.h - inputs whose results are exact in every dtype, and what must come out, for tests of
+ * collectives.
  *
- * What a rank contributes repeats with a prime period in the element's index, so that an expected element costs a
- * look into a table. What is only moved may be any bytes.
+ * What a rank contributes repeats with a prime period in the element's index, so that an expected
+ * element costs a look into a table. What is only moved may be any bytes.
  */
 #ifndef TUTTI_TESTS_KIT_ELEMENTS_H
 #define TUTTI_TESTS_KIT_ELEMENTS_H
@@ -21,8 +22,9 @@ struct elements {
     unsigned char bytes[2 * ELEMENTS_PERIOD * 8];
 };
 
-/* OP_SCALED_SUM is the sum times 3/4. OP_USER is not commutative: each byte of an element is a function
- * x -> ax + b modulo 16 (a in the high bits), and functions are composed, that of the left operand applied first. */
+/* OP_SCALED_SUM is the sum times 3/4. OP_USER is not commutative: each byte of an element is a
+ * function x -> ax + b modulo 16 (a in the high bits), and functions are composed, that of the left
+ * operand applied first. */
 bool elements_supported(enum op kind, enum tutti_dtype dtype);
 /* The handle, to be given back with tutti_op_free; NULL when there is no memory for it. */
 tutti_op elements_op(enum op kind);

@@ -1,5 +1,6 @@
-/* fault_time.h - a line that bench/faults reads: how long a fault of a row of docs/develop/faults.md took, from its beginning to the
- * return of the last survivor's blocked call, or to what the row says. */
+/* fault_time.h - a line that bench/faults reads: how long a fault of a row of
+ * docs/develop/faults.md took, from its beginning to the return of the last survivor's blocked
+ * call, or to what the row says. */
 #ifndef TUTTI_TESTS_KIT_FAULT_TIME_H
 #define TUTTI_TESTS_KIT_FAULT_TIME_H
 

@@ -1,4 +1,5 @@
-/* form.h - any collective in any of its forms through one function: plain, on lists of tensors, or with blocks of different counts. */
+/* form.h - any collective in any of its forms through one function: plain, on lists of tensors, or
+ * with blocks of different counts. */
 #ifndef TUTTI_TESTS_KIT_FORM_H
 #define TUTTI_TESTS_KIT_FORM_H
 
@@ -19,7 +20,8 @@ struct form_call {
     const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
 };
 
-/* tutti_NAME of the shape, or its _with, _start or _prepare form; GROUPED is a blocking call, in a group of the caller's. */
+/* tutti_NAME of the shape, or its _with, _start or _prepare form; GROUPED is a blocking call, in a
+ * group of the caller's. */
 enum tutti_status form_issue(enum form form, const struct form_call *c, struct tutti_comm *comm,
                              struct tutti_request **request, struct tutti_prepared **prepared);
 /* Runs the call once, to its end. If *prepared is NULL it is made; it belongs to the caller. */

@@ -1,5 +1,6 @@
-/* kept_log.h - what this process logs meanwhile, to be counted by line. It takes the place of standard error, and copies the lines there at the
- * end. For a test's one thread; what it cannot begin or end fails the test. */
+/* kept_log.h - what this process logs meanwhile, to be counted by line. It takes the place of
+ * standard error, and copies the lines there at the end. For a test's one thread; what it cannot
+ * begin or end fails the test. */
 #ifndef TUTTI_TESTS_KIT_KEPT_LOG_H
 #define TUTTI_TESTS_KIT_KEPT_LOG_H
 

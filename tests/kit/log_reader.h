@@ -1,7 +1,8 @@
-/* log_reader.h - a process that reads what this one and its children log, line by line, at the time that they do.
+/* log_reader.h - a process that reads what this one and its children log, line by line, at the time
+ * that they do.
  *
- * It takes the place of standard error, and copies each line to standard output. For a test's one thread; what it cannot begin or end
- * fails the test. */
+ * It takes the place of standard error, and copies each line to standard output. For a test's one
+ * thread; what it cannot begin or end fails the test. */
 #ifndef TUTTI_TESTS_KIT_LOG_READER_H
 #define TUTTI_TESTS_KIT_LOG_READER_H
 

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* The number of files that processes with that pid have written to the folder, and the path of one of them: "" if there is none. */
+/* The number of files that processes with that pid have written to the folder, and the path of one
+ * of them: "" if there is none. */
 size_t metrics_file_find(const char *folder, pid_t pid, char *path, size_t path_bytes);
 
 #endif

@@ -1,4 +1,5 @@
-/* patient.h - a function that is to be good on all its ranks, with deadlines that only a hang reaches. */
+/* patient.h - a function that is to be good on all its ranks, with deadlines that only a hang
+ * reaches. */
 #ifndef TUTTI_TESTS_KIT_PATIENT_H
 #define TUTTI_TESTS_KIT_PATIENT_H
 

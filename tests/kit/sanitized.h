@@ -1,9 +1,11 @@
 /* sanitized.h - in which build a test runs, and which combinations it leaves out there.
  *
- * A test that goes through all combinations of something goes through all of them in the release, which gcc builds without sanitizers. In
- * the other builds it leaves out two thirds and more, and so it does where it runs over something else than usual: what they look for is
- * memory that must not be touched, threads that do not wait for each other, and what another compiler makes of the code, and none of that
- * differs much between neighbours. With TUTTI_LONG, only sanitizers leave anything out. */
+ * A test that goes through all combinations of something goes through all of them in the release,
+ * which gcc builds without sanitizers. In the other builds it leaves out two thirds and more, and
+ * so it does where it runs over something else than usual: what they look for is memory that must
+ * not be touched, threads that do not wait for each other, and what another compiler makes of the
+ * code, and none of that differs much between neighbours. With TUTTI_LONG, only sanitizers leave
+ * anything out. */
 #ifndef TUTTI_TESTS_KIT_SANITIZED_H
 #define TUTTI_TESTS_KIT_SANITIZED_H
 
@@ -57,7 +59,8 @@ static inline bool is_sparse(void)
     return sparse_stride() > 1;
 }
 
-/* Whether a combination is one of the others. Where it is the sum of all indices, each value of each index comes up. */
+/* Whether a combination is one of the others. Where it is the sum of all indices, each value of
+ * each index comes up. */
 static inline bool is_left_out(unsigned combination)
 {
     return combination % sparse_stride() != 0;

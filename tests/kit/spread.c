@@ -13,7 +13,7 @@ uint64_t spread_random(uint64_t *state)
     return elements_mixed(*state, 3);
 }
 
-/* ----------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 static void shuffle(size_t *order, size_t count, uint64_t *random)
 {
@@ -114,9 +114,10 @@ void spread_release(struct spread *spread)
     *spread = (struct spread){0};
 }
 
-/* ------------------------------------------------------------------------------------------ elements */
+/* ------------------------------------------------------------------------------------- elements */
 
-/* The part of a piece that lies at places from first to end; false: none of it. begin is the place of the piece. */
+/* The part of a piece that lies at places from first to end; false: none of it. begin is the place
+ * of the piece. */
 static bool overlap(const struct spread *spread, size_t piece, size_t begin, size_t first,
                     size_t end, size_t *skip, size_t *count)
 {

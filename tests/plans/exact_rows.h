@@ -1,4 +1,5 @@
-/* exact_rows.h - questions to exact synthesis whose answers are published or were computed by hand, for its quick and its long test. */
+/* exact_rows.h - questions to exact synthesis whose answers are published or were computed by hand,
+ * for its quick and its long test. */
 #ifndef TUTTI_TESTS_PLANS_EXACT_ROWS_H
 #define TUTTI_TESTS_PLANS_EXACT_ROWS_H
 
@@ -19,8 +20,9 @@ struct exact_row {
 
 /* Ends the program with 77, which is a skipped test, when there is no solver. */
 void exact_rows_need_solver(void);
-/* Asks for every root. Feasible: the plan is proven, separate and in place. Infeasible: the solver and a cut say so, the solver within 10
- * seconds (not counted under a sanitizer). A failed row fails the test. */
+/* Asks for every root. Feasible: the plan is proven, separate and in place. Infeasible: the solver
+ * and a cut say so, the solver within 10 seconds (not counted under a sanitizer). A failed row
+ * fails the test. */
 void exact_rows_ask(const struct synth_graph *graph, const struct exact_row *rows, size_t row_count);
 
 #endif

@@ -1,5 +1,6 @@
 /* ctest: label=long label=nosan timeout=900
- * Every published and computed row of small schedules (SCCL, table of the DGX-1; rings by hand), found and proven, or refuted twice. */
+ * Every published and computed row of small schedules (SCCL, table of the DGX-1; rings by hand),
+ * found and proven, or refuted twice. */
 #include "tests/plans/exact_rows.h"
 #include "tests/plans/synth_graphs.h"
 

@@ -8,8 +8,8 @@
 #include "plan/verify.h"
 #include "tests/plans/explore_state.h"
 
-/* Event `earlier` and the next event of process p could come in the other order: the search must try something that
- * leads to that where it chose `earlier`. */
+/* Event `earlier` and the next event of process p could come in the other order: the search must
+ * try something that leads to that where it chose `earlier`. */
 static void try_other_order(struct explore_model *m, uint32_t earlier, int p, const uint16_t *clock)
 {
     struct explore_node *node = &m->path[earlier - 1];
@@ -21,7 +21,8 @@ static void try_other_order(struct explore_model *m, uint32_t earlier, int p, co
     node->backtrack |= candidates != 0 ? candidates & -candidates : node->enabled;
 }
 
-/* The next event of process p conflicts with event `earlier`, unless that comes before it in any case. */
+/* The next event of process p conflicts with event `earlier`, unless that comes before it in any
+ * case. */
 static void meet(struct explore_model *m, uint32_t earlier, int p, bool analyse,
                  const uint16_t *causes, uint16_t *clock)
 {

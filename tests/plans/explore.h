@@ -1,14 +1,16 @@
 /* explore.h - runs a small plan in every order that matters, with values, and looks at the results.
  *
- * This is the verifier's independent witness: it shares neither its clocks over steps nor its values, and
- * decides by executing. A chunk is two pieces; a lane reads a piece, then stores and posts it, as two actions,
- * perhaps after it has read the next one. What is sent from memory is read by the receiver when it takes it,
- * at any later time (or copied when it is posted, in eager runs). Orders that differ only in actions that
- * commute are run once: dynamic partial-order reduction (Flanagan, Godefroid, POPL 2005) with sleep sets.
+ * This is the verifier's independent witness: it shares neither its clocks over steps nor its
+ * values, and decides by executing. A chunk is two pieces; a lane reads a piece, then stores and
+ * posts it, as two actions, perhaps after it has read the next one. What is sent from memory is
+ * read by the receiver when it takes it, at any later time (or copied when it is posted, in eager
+ * runs). Orders that differ only in actions that commute are run once: dynamic partial-order
+ * reduction (Flanagan, Godefroid, POPL 2005) with sleep sets.
  *
- * With a rule of placement (plan/placement.h) a step that places stores its result also in the memory of each receiver that has begun
- * and advertises; what comes of that message is then what that memory holds when the receiver looks. The engine places only where
- * all receivers advertise; here each is on its own, which is more.
+ * With a rule of placement (plan/placement.h) a step that places stores its result also in the
+ * memory of each receiver that has begun and advertises; what comes of that message is then what
+ * that memory holds when the receiver looks. The engine places only where all receivers advertise;
+ * here each is on its own, which is more.
  */
 #ifndef TUTTI_TESTS_PLANS_EXPLORE_H
 #define TUTTI_TESTS_PLANS_EXPLORE_H

@@ -183,7 +183,8 @@ static void read_piece(struct explore_model *m, struct explore_lane *p, uint32_t
     p->held[p->read++] = sum;
 }
 
-/* Stores a piece that goes on a link in the memory of the receivers that advertise it, and notes where. */
+/* Stores a piece that goes on a link in the memory of the receivers that advertise it, and notes
+ * where. */
 static uint32_t place_piece(struct explore_model *m, struct explore_lane *p, int link,
                             struct explore_piece *piece)
 {

@@ -15,8 +15,8 @@ static struct explore_piece *next_piece(const struct explore_model *m, const str
     return &link->pieces[link->taken[p->rank] % EXPLORE_CAPACITY_MAX][p->read];
 }
 
-/* Behind all other locations there is one for each beginning of a run. The end of a barrier reads it, and so does a
- * step that places. */
+/* Behind all other locations there is one for each beginning of a run. The end of a barrier reads
+ * it, and so does a step that places. */
 static int begun_location(const struct explore_model *m, uint32_t run, int rank)
 {
     return m->location_count - m->rank_count * (m->options->run_count - (int)run) + rank;

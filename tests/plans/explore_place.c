@@ -1,8 +1,8 @@
 /* explore_place.c - which results are placed in the memory of their receivers. */
 #include "tests/plans/explore_state.h"
 
-/* The step whose destination a rank advertises for the first message of a link; NULL: it advertises none. A later
- * offer replaces an earlier one. */
+/* The step whose destination a rank advertises for the first message of a link; NULL: it advertises
+ * none. A later offer replaces an earlier one. */
 static const struct plan_step *offer_of(const struct explore_model *m, int link, int rank)
 {
     const struct rank_plan *rank_plan = m->plan->ranks[rank];

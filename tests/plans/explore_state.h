@@ -1,4 +1,5 @@
-/* explore_state.h - the model of a plan that is explored (explore.h), and the functions that its files share.
+/* explore_state.h - the model of a plan that is explored (explore.h), and the functions that its
+ * files share.
  *
  *     explore.c           the search through all orders
  *     explore_enabled.c   which processes may act
@@ -44,9 +45,9 @@ struct explore_lane {
     uint32_t *held_event;         /* that read it */
 };
 
-/* A process does one action at a time. A lane is two processes: its reader takes pieces of sources, its writer
- * stores and posts them, so that taking a message never waits for room to pass it on. A rank's application
- * begins and ends its runs. */
+/* A process does one action at a time. A lane is two processes: its reader takes pieces of sources,
+ * its writer stores and posts them, so that taking a message never waits for room to pass it on. A
+ * rank's application begins and ends its runs. */
 struct explore_process {
     enum { EXPLORE_APPLICATION, EXPLORE_READER, EXPLORE_WRITER } kind;
     int rank;
@@ -223,7 +224,8 @@ static inline int explore_location_for(const struct explore_piece *piece, int ra
 
 /* explore_set_up.c */
 
-/* False: this model cannot run the plan. explore_tear_down is due either way, and frees the model, too. */
+/* False: this model cannot run the plan. explore_tear_down is due either way, and frees the model,
+ * too. */
 bool explore_set_up(struct explore_model *m);
 void explore_tear_down(struct explore_model *m);
 
@@ -231,7 +233,8 @@ void explore_tear_down(struct explore_model *m);
 
 /* The ranks that may advertise for the message that the step sends on that link. */
 uint32_t explore_offering(const struct explore_model *m, const struct explore_lane *p, int link);
-/* The ranks in whose memory a piece of the step's result is placed: decided with its first piece. */
+/* The ranks in whose memory a piece of the step's result is placed: decided with its first piece.
+ * */
 uint32_t explore_places_in(const struct explore_model *m, const struct explore_lane *p, int link);
 int explore_placed_location(const struct explore_model *m, const struct explore_lane *p, int link,
                             int rank);
@@ -245,8 +248,8 @@ bool explore_is_enabled(const struct explore_model *m, const struct explore_proc
 /* Fills in its accesses, and returns how many there are. */
 int explore_accesses_of(const struct explore_model *m, const struct explore_process *p,
                         struct explore_access *accesses);
-/* Joins the clock with all that comes before the action, but for conflicting accesses: program order, dependencies,
- * messages, room. */
+/* Joins the clock with all that comes before the action, but for conflicting accesses: program
+ * order, dependencies, messages, room. */
 void explore_join_causes(const struct explore_model *m, const struct explore_process *p,
                          uint16_t *clock);
 

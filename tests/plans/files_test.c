@@ -1,4 +1,5 @@
-/* Plans from files: rules and calls name them; what is wrong with one, or differs between ranks, is an error on all ranks.
+/* Plans from files: rules and calls name them; what is wrong with one, or differs between ranks, is
+ * an error on all ranks.
  *
  * ctest: timeout=60
  */
@@ -59,7 +60,8 @@ static void write_plan(const char *name, enum collective collective, const char 
     plan_free(plan);
 }
 
-/* A sum along a chain, right, after copies that make its proof take more than 2^29 looks: seconds. */
+/* A sum along a chain, right, after copies that make its proof take more than 2^29 looks: seconds.
+ * */
 static void write_slow(const char *name)
 {
     enum { COPIES = 640 };
@@ -122,7 +124,7 @@ static int remove_folder(void **state)
     return system(command) == 0 ? 0 : 1;
 }
 
-/* ------------------------------------------------------------------------------------------- what is right */
+/* -------------------------------------------------------------------------------- what is right */
 
 static enum tutti_status add(struct tutti_comm *comm, int rank, const char *algorithm,
                              bool in_place, bool *is_right)
@@ -193,7 +195,7 @@ static void a_call_names_a_file(void **state)
     run(NULL, algorithm, NULL);
 }
 
-/* ------------------------------------------------------------------------------------------- what is wrong */
+/* -------------------------------------------------------------------------------- what is wrong */
 
 enum { TEXT_SIZE = 600 };
 
@@ -435,7 +437,7 @@ static void a_file_that_is_wrong_on_all_ranks_fails_that_call_alone(void **state
     assert_int_equal(failed, 0);
 }
 
-/* ------------------------------------------------------------------------------------------- what takes too long */
+/* -------------------------------------------------------------------------- what takes too long */
 
 /* All ranks take the plan to be proven, but for rank 2, which finds no proof of it. */
 static void who_lacks_a_kept_proof_is_named_with_its_cause(void **state)
@@ -516,7 +518,8 @@ static int call_slow_on_a_failed_one(struct tutti_comm *comm, int rank, int size
     return 0;
 }
 
-/* Whoever is stopped in the middle of a proof says why, as any other call on that communicator does. */
+/* Whoever is stopped in the middle of a proof says why, as any other call on that communicator
+ * does. */
 static void a_proof_that_a_failure_stops_returns_the_failure(void **state)
 {
     (void)state;
@@ -526,7 +529,7 @@ static void a_proof_that_a_failure_stops_returns_the_failure(void **state)
     assert_int_equal(setenv("XDG_CACHE_HOME", path_of("cache"), 1), 0);
 }
 
-/* ------------------------------------------------------------------------------------------- what is not used */
+/* ----------------------------------------------------------------------------- what is not used */
 
 enum { WORDS_MAX = 5 };
 
@@ -607,7 +610,7 @@ static void a_plan_for_other_ranks_is_passed_over(void **state)
     expect_lines(rules, &job, words);
 }
 
-/* ------------------------------------------------------------------------------------------- folders */
+/* -------------------------------------------------------------------------------------- folders */
 
 static void the_log_says_why_plans_of_a_folder_are_not_used(void **state)
 {

@@ -16,7 +16,8 @@
 
 enum { RANKS = 4, COUNT = 777, TEXT_SIZE = 8000 };
 
-/* Around a ring: part k of the sum begins at rank k + 1 and is complete at rank k, which passes it on. Channels alternate. */
+/* Around a ring: part k of the sum begins at rank k + 1 and is complete at rank k, which passes it
+ * on. Channels alternate. */
 static enum tutti_status write_ring_rank(struct tutti_plan *plan, int rank)
 {
     const int left = (rank + RANKS - 1) % RANKS, right = (rank + 1) % RANKS;
@@ -50,7 +51,7 @@ static void expect(enum tutti_status status, enum tutti_status wanted, const cha
         fail_msg("%s: %s", tutti_status_name(status), tutti_error_message());
 }
 
-/* ---------------------------------------------------------------------------------------------- on one rank */
+/* ---------------------------------------------------------------------------------- on one rank */
 
 static void a_plan_is_written_and_read_back(void **state)
 {
@@ -218,7 +219,7 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(tutti_plan_free(plan), TUTTI_OK);
 }
 
-/* ---------------------------------------------------------------------------------------------- on all ranks */
+/* --------------------------------------------------------------------------------- on all ranks */
 
 static enum tutti_status add(struct tutti_comm *comm, int rank, bool in_place, bool *is_right)
 {
@@ -275,7 +276,8 @@ static void a_registered_plan_runs_by_its_name(void **state)
     }
 }
 
-/* The name of a registered plan, as the recorder of a communicator has it that is gone meanwhile. */
+/* The name of a registered plan, as the recorder of a communicator has it that is gone meanwhile.
+ * */
 static int name_after_the_end(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                               void *context)
 {
@@ -311,7 +313,8 @@ static void the_name_of_a_plan_outlives_the_communicator(void **state)
     assert_int_equal(ranks_run(RANKS, &options, name_after_the_end, NULL), 0);
 }
 
-/* One rank registers while the others reduce: they hear of the function that it called, not of the collective inside. */
+/* One rank registers while the others reduce: they hear of the function that it called, not of the
+ * collective inside. */
 static int register_alone(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)size, (void)seed, (void)context;

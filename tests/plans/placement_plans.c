@@ -110,7 +110,7 @@ struct plan *placement_plan_make(int which)
     return plan;
 }
 
-/* ------------------------------------------------------------------------------------------------- rules */
+/* ---------------------------------------------------------------------------------------- rules */
 
 static enum placement nothing(const struct rank_plan *plan, uint32_t step, bool in_place)
 {

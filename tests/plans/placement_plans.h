@@ -1,7 +1,8 @@
-/* placement_plans.h - plans in which it matters where and when results are placed in their receivers' memory (plan/placement.h).
+/* placement_plans.h - plans in which it matters where and when results are placed in their
+ * receivers' memory (plan/placement.h).
  *
- * All of them are right by their letter. The weaker rules at the end advertise or place more than the engine does, and each of them
- * spoils some of these plans.
+ * All of them are right by their letter. The weaker rules at the end advertise or place more than
+ * the engine does, and each of them spoils some of these plans.
  */
 #ifndef TUTTI_TESTS_PLANS_PLACEMENT_PLANS_H
 #define TUTTI_TESTS_PLANS_PLACEMENT_PLANS_H
@@ -20,8 +21,8 @@ enum {
     PLACEMENT_BORROWED, /* rank 0 keeps something else where its result comes, until shortly before */
     PLACEMENT_TWICE,    /* the second message of a link comes where rank 0 still has an operand */
     PLACEMENT_STRANGER, /* rank 1 sends rank 0 a sum of which nothing is rank 0's */
-    /* Rank 0 sends an operand twice. Rank 1 reduces one of the messages, and passes the other one on at any time: the
-     * engine's rule is wrong about this plan. */
+    /* Rank 0 sends an operand twice. Rank 1 reduces one of the messages, and passes the other one
+     * on at any time: the engine's rule is wrong about this plan. */
     PLACEMENT_OTHER_MESSAGE,
     PLACEMENT_PLAN_COUNT
 };

@@ -1,11 +1,13 @@
-/* plan_rounds.h - for tests of published properties: plans by name, the rounds of a listed algorithm, and what is sent in them. */
+/* plan_rounds.h - for tests of published properties: plans by name, the rounds of a listed
+ * algorithm, and what is sent in them. */
 #ifndef TUTTI_TESTS_PLANS_PLAN_ROUNDS_H
 #define TUTTI_TESTS_PLANS_PLAN_ROUNDS_H
 
 #include "algo/algo.h"
 #include "studio/plan/rounds.h"
 
-/* Of that listed algorithm; ends the program when there is no such algorithm or plan. plan_free() it. */
+/* Of that listed algorithm; ends the program when there is no such algorithm or plan. plan_free()
+ * it. */
 struct plan *plan_named(const char *name, const struct algo_params *params);
 
 struct plan_rounds {
@@ -18,7 +20,8 @@ struct plan_rounds plan_rounds_of(const char *name, const struct algo_params *pa
                                   unsigned ports);
 void plan_rounds_release(struct plan_rounds *plan_rounds);
 
-/* The most ranks that one rank sends to, or hears from, in one round; several messages to one rank count once. */
+/* The most ranks that one rank sends to, or hears from, in one round; several messages to one rank
+ * count once. */
 int plan_rounds_peers_max(const struct plan_rounds *plan_rounds);
 /* The most messages from one rank to one other in a round. */
 int plan_rounds_messages_max(const struct plan_rounds *plan_rounds);

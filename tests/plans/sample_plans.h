@@ -23,17 +23,18 @@ extern const int sample_count;
 struct plan *sample_plan(enum collective collective, int rank_count, int root,
                          sample_generate *generate);
 
-/* Two ranks swap vectors and add: the own vector is overwritten in place while the peer may still read it. */
+/* Two ranks swap vectors and add: the own vector is overwritten in place while the peer may still
+ * read it. */
 sample_generate sample_exchange;
 /* The same through a copy. */
 sample_generate sample_exchange_copied;
 /* Two chunks at once travel up a chain, are added, and come back as the sum. */
 sample_generate sample_chain;
-/* A broadcast down a line: one lane receives, another one passes on, a third one copies; in place the root
- * copies its vector onto itself while it sends it. */
+/* A broadcast down a line: one lane receives, another one passes on, a third one copies; in place
+ * the root copies its vector onto itself while it sends it. */
 sample_generate sample_lanes;
-/* Two ranks: the first one collects both vectors in scratch, sends them as one range and has them sent back,
- * position by position over what it sent. */
+/* Two ranks: the first one collects both vectors in scratch, sends them as one range and has them
+ * sent back, position by position over what it sent. */
 sample_generate sample_echo;
 /* The same, one chunk further on: position 0 comes back over position 1. Wrong. */
 sample_generate sample_echo_shifted;

@@ -1,4 +1,5 @@
-/* synth_graphs.h - graphs for tests of synthesis. A graph is the caller's; a failure ends the process. */
+/* synth_graphs.h - graphs for tests of synthesis. A graph is the caller's; a failure ends the
+ * process. */
 #ifndef TUTTI_TESTS_PLANS_SYNTH_GRAPHS_H
 #define TUTTI_TESTS_PLANS_SYNTH_GRAPHS_H
 
@@ -15,8 +16,9 @@ struct synth_graph graph_cube(int dimensions);
 struct synth_graph graph_boxes(int boxes, int ranks, uint32_t inside, uint32_t outside);
 /* Racks of ranks around a switch, and these around a spine. */
 struct synth_graph graph_racks(int racks, int ranks, uint32_t host, uint32_t uplink);
-/* Two boxes as TE-CCL has them, in half GB/s: some ranks send to the switch between the boxes, others receive from it. Of DGX-2,
- * eight of 16 ranks each; of NDv2, which has the links of a DGX-1, one. */
+/* Two boxes as TE-CCL has them, in half GB/s: some ranks send to the switch between the boxes,
+ * others receive from it. Of DGX-2, eight of 16 ranks each; of NDv2, which has the links of a
+ * DGX-1, one. */
 struct synth_graph graph_two_dgx2(void);
 struct synth_graph graph_two_ndv2(void);
 /* 2 to 4 ranks and up to two switches, any edges, capacities up to 7. */

@@ -25,7 +25,7 @@ struct pace {
     int heap_count, heap_room;
 };
 
-/* ----------------------------------------------------------------------------------------------------- arrivals */
+/* ------------------------------------------------------------------------------------- arrivals */
 
 static void push(struct pace *pace, struct arrival arrival)
 {
@@ -54,7 +54,7 @@ static struct arrival pop(struct pace *pace)
     return first;
 }
 
-/* -------------------------------------------------------------------------------------------------------- steps */
+/* ---------------------------------------------------------------------------------------- steps */
 
 static bool is_ready(struct pace *pace, int rank, const struct plan_step *step)
 {

@@ -1,4 +1,5 @@
-/* synth_pace_test.c - a plan of trees takes about as long as its trees promise: its lanes keep the edges busy.
+/* synth_pace_test.c - a plan of trees takes about as long as its trees promise: its lanes keep the
+ * edges busy.
  *
  * ctest: label=notsan
  */
@@ -38,7 +39,8 @@ static struct plan *make_plan(enum collective collective, const struct forest *f
     return plan;
 }
 
-/* All graphs here are even: turned around they are the same. Nothing is lost but at the ends: while the first piece comes, and the last one. */
+/* All graphs here are even: turned around they are the same. Nothing is lost but at the ends: while
+ * the first piece comes, and the last one. */
 static void expect(struct synth_graph graph, enum collective collective, int pieces, double most)
 {
     const struct forest_options options = {.root = SYNTH_EVERY_RANK};

@@ -1,20 +1,22 @@
-/* program.h - a program for all ranks of a job, to be run and judged: calls, messages, communicators and events between them.
+/* program.h - a program for all ranks of a job, to be run and judged: calls, messages,
+ * communicators and events between them.
  *
- * A program follows from its seed, and has a text that can be read back, edited and replayed. All ranks do the steps in order;
- * a rank that is not in the communicator of a step leaves it out. A value that a step does not give is 0:
+ * A program follows from its seed, and has a text that can be read back, edited and replayed. All
+ * ranks do the steps in order; a rank that is not in the communicator of a step leaves it out. A
+ * value that a step does not give is 0:
  *
- *     seed 17
- *     job ranks 4 over tcp hosts 1 integrity network encryption 1
- *     dup comm 1 parent 0
- *     call comm 1 collective allreduce shape list form started dtype float32 op sum count 1000 salt 17
- *     message comm 0 pattern ring form blocking rank 1 number 2 count 10 salt 4
- *     wait comm -1
+ *     seed 17 job ranks 4 over tcp hosts 1 integrity network encryption 1 dup comm 1 parent 0 call
+ *     comm 1 collective allreduce shape list form started dtype float32 op sum count 1000 salt 17
+ *     message comm 0 pattern ring form blocking rank 1 number 2 count 10 salt 4 wait comm -1
  *
  * Invariants of a program that was drawn or read (program_is_valid):
- *  1. The communicator of a step, and the parent of a communicator that a step makes, is there; 0 is the world, and is never freed.
- *  2. begin and end, parallel and join are balanced. Within parallel, where each communicator has a thread, there are only calls,
- *     messages, waits and groups, each on a communicator; within begin only calls and messages that begin there.
- *  3. A rank that is killed is gone for good; a shrink follows, and until then no communicators are made and nobody has a child.
+ *  1. The communicator of a step, and the parent of a communicator that a step makes, is there; 0
+ *     is the world, and is never freed.
+ *  2. begin and end, parallel and join are balanced. Within parallel, where each communicator has a
+ *     thread, there are only calls, messages, waits and groups, each on a communicator; within
+ *     begin only calls and messages that begin there.
+ *  3. A rank that is killed is gone for good; a shrink follows, and until then no communicators are
+ *     made and nobody has a child.
  *  4. Behind messages that nobody receives there are no others on their communicator.
  *
  * Pure: any thread, no clock, no I/O.
@@ -101,7 +103,8 @@ struct random_program {
     struct random_step steps[PROGRAM_STEPS_MAX];
 };
 
-/* Kinds of jobs by name: "memory", "threads", "tcp", "hosts", "encrypted", "checked". X(name, over, hosts, integrity, encryption) */
+/* Kinds of jobs by name: "memory", "threads", "tcp", "hosts", "encrypted", "checked". X(name, over,
+ * hosts, integrity, encryption) */
 #define PROGRAM_JOB_LIST(X)                                                  \
     X("memory", PROGRAM_OVER_MEMORY, 1, TUTTI_INTEGRITY_OFF, 0)              \
     X("threads", PROGRAM_OVER_THREADS, 1, TUTTI_INTEGRITY_OFF, 0)            \
@@ -122,7 +125,8 @@ bool program_is_valid(const struct random_program *program);
 /* Into text[PROGRAM_TEXT_BYTES], line[PROGRAM_LINE_BYTES]. */
 void program_print(const struct random_program *program, char *text);
 void program_print_step(const struct random_step *step, char *line);
-/* False if the text is not that of a valid program; *line is the number of the wrong line, or 0 if the program as a whole is wrong. */
+/* False if the text is not that of a valid program; *line is the number of the wrong line, or 0 if
+ * the program as a whole is wrong. */
 bool program_parse(struct random_program *program, const char *text, int *line);
 
 /* Whether a step makes a communicator. */

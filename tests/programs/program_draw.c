@@ -10,7 +10,7 @@ enum { BYTES_MAX = 4 << 20, COUNT_MAX = 1 << 20, NUMBER_MAX = 8, COMPUTE_MS_MAX 
 /* The sender of a longer message, or of more than a link holds, waits for its receiver. */
 enum { UNAWAITED_BYTES_MAX = 1000, UNAWAITED_MAX = 4 };
 
-/* ------------------------------------------------------------------------------------------------- validity */
+/* ------------------------------------------------------------------------------------- validity */
 
 /* The state between two steps. */
 struct scene {
@@ -158,7 +158,7 @@ bool program_is_valid(const struct random_program *p)
     return scene.depth == 0 && !scene.parallel && !scene.doomed;
 }
 
-/* --------------------------------------------------------------------------------------------------- chance */
+/* --------------------------------------------------------------------------------------- chance */
 
 struct author {
     struct chance chance;
@@ -347,7 +347,7 @@ static void add_death(struct author *a)
     add(a, &(struct random_step){.verb = PROGRAM_SHRINK});
 }
 
-/* ----------------------------------------------------------------------------------------------------- jobs */
+/* ----------------------------------------------------------------------------------------- jobs */
 
 struct job {
     const char *name;

@@ -76,7 +76,8 @@ static int replay(const char *path, const struct program_campaign *campaign)
     return failures > 0;
 }
 
-/* Programs of as many ranks as there are; nobody is killed, as whoever started them would not like that. */
+/* Programs of as many ranks as there are; nobody is killed, as whoever started them would not like
+ * that. */
 static int be_rank(const struct program_campaign *campaign)
 {
     static struct random_program program;

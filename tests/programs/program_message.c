@@ -38,7 +38,7 @@ static bool receives_backwards(const struct program_work *w)
     return w->step->form != BLOCKING && w->step->salt % 2 != 0;
 }
 
-/* ------------------------------------------------------------------------------------------- buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
 static bool init_side(struct program_work *w, int side, const size_t *counts, int pieces)
 {
@@ -50,7 +50,8 @@ static bool init_side(struct program_work *w, int side, const size_t *counts, in
                           &random);
 }
 
-/* A receive asks for its message by name, for any rank's with that tag, or, where messages come in order, for any of that rank. */
+/* A receive asks for its message by name, for any rank's with that tag, or, where messages come in
+ * order, for any of that rank. */
 static void plan_receive(struct program_work *w, int i)
 {
     const bool from_any = w->step->pattern == PROGRAM_ANY_RANK;
@@ -92,7 +93,7 @@ bool program_message_init(struct program_work *w)
     return init_side(w, RECV, counts, receives);
 }
 
-/* ---------------------------------------------------------------------------------------------- calls */
+/* ---------------------------------------------------------------------------------------- calls */
 
 static unsigned char *piece_of(const struct program_work *w, int side, int i)
 {
@@ -194,7 +195,7 @@ enum tutti_status program_message_begin(struct program_work *w, bool grouped)
     return status;
 }
 
-/* --------------------------------------------------------------------------------------------- results */
+/* -------------------------------------------------------------------------------------- results */
 
 static const char *compare(const struct program_work *w, int i, unsigned *seen)
 {

@@ -14,7 +14,7 @@ static int step_count(const void *candidate)
     return ((const struct random_program *)candidate)->step_count;
 }
 
-/* ------------------------------------------------------------------------------------------------- drop */
+/* ----------------------------------------------------------------------------------------- drop */
 
 static void remove_step(struct random_program *p, int index)
 {
@@ -34,8 +34,8 @@ static void remove_end(struct random_program *p, int index, int begin, int end)
     }
 }
 
-/* Steps are dropped from the last to the first, so a step that makes something goes after the steps that need it. An end goes only with its
- * beginning. */
+/* Steps are dropped from the last to the first, so a step that makes something goes after the steps
+ * that need it. An end goes only with its beginning. */
 static void drop_step(void *candidate, int index)
 {
     struct random_program *const p = candidate;
@@ -56,7 +56,7 @@ static void drop_rank(void *candidate, int index)
         if (p->steps[i].rank >= p->rank_count) p->steps[i].rank = index;
 }
 
-/* ----------------------------------------------------------------------------------------------- simplify */
+/* ------------------------------------------------------------------------------------- simplify */
 
 enum { ONE_HOST, UNCHECKED, PLAIN_TEXT, NO_STOPS, OVER_MEMORY, JOB_EDITS };
 

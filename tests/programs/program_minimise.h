@@ -4,8 +4,8 @@
 
 #include "tests/programs/program.h"
 
-/* Drops steps and ranks, simplifies the job, and then simplifies the remaining steps, value by value. The program must be valid and fail;
- * it still is and does afterwards. */
+/* Drops steps and ranks, simplifies the job, and then simplifies the remaining steps, value by
+ * value. The program must be valid and fail; it still is and does afterwards. */
 void program_minimise(struct random_program *program,
                       bool (*fails)(const void *program, void *context), void *context);
 

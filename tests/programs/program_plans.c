@@ -18,8 +18,8 @@ void program_plans_name(const struct random_step *s, int size, char name[PROGRAM
              size, s->rank % size);
 }
 
-/* Blocks whose counts only two ranks know are not taken to go straight; and a plan of a file need not give each element the same order
- * of additions. */
+/* Blocks whose counts only two ranks know are not taken to go straight; and a plan of a file need
+ * not give each element the same order of additions. */
 static bool may_have(const struct random_step *s, int size)
 {
     const bool spread = s->shape == CALL_VARYING && s->collective != COLLECTIVE_ALLGATHER &&
@@ -35,7 +35,8 @@ bool program_plans_has(const struct random_step *s, int size)
     return may_have(s, size) && access(name + sizeof "file:" - 1, R_OK) == 0;
 }
 
-/* Some algorithms have another plan for calls in place: a plan in a file has to be right for all calls. */
+/* Some algorithms have another plan for calls in place: a plan in a file has to be right for all
+ * calls. */
 static bool is_right(const char *path)
 {
     struct tutti_plan *plan;

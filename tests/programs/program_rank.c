@@ -44,7 +44,7 @@ struct lane {
     pthread_t thread;
 };
 
-/* ------------------------------------------------------------------------------------------ complaints */
+/* ----------------------------------------------------------------------------------- complaints */
 
 static void abort_all(struct life *life, const char *reason)
 {
@@ -93,7 +93,7 @@ static void show_place(const struct lane *lane, int step)
     atomic_store_explicit(&lane->life->place->step[thread], step + 1, memory_order_relaxed);
 }
 
-/* ----------------------------------------------------------------------------------------------- works */
+/* ---------------------------------------------------------------------------------------- works */
 
 /* All its requests must be done. A prepared call stays. */
 static enum outcome close_work(struct life *life, struct program_work *work)
@@ -107,7 +107,8 @@ static enum outcome close_work(struct life *life, struct program_work *work)
     return GO_ON;
 }
 
-/* Whether the work of a step on comm, or PROGRAM_ALL, is under way. Touches no work of another lane. */
+/* Whether the work of a step on comm, or PROGRAM_ALL, is under way. Touches no work of another
+ * lane. */
 static bool is_open(const struct lane *lane, int step, int comm)
 {
     const struct life *const life = lane->life;
@@ -138,7 +139,7 @@ static enum outcome new_work(struct lane *lane, int index)
     return begin_work(lane, work);
 }
 
-/* ----------------------------------------------------------------------------------------------- waits */
+/* ---------------------------------------------------------------------------------------- waits */
 
 struct waiting {
     struct program_work *work;
@@ -195,7 +196,8 @@ static enum outcome wait_on(struct lane *lane, int comm, int salt)
     return outcome;
 }
 
-/* However it ends: so that the buffers may be given back. After a death, what ends well is right also now. */
+/* However it ends: so that the buffers may be given back. After a death, what ends well is right
+ * also now. */
 static enum outcome drain(struct life *life, bool judges)
 {
     enum outcome outcome = GO_ON;
@@ -223,7 +225,7 @@ static void release_works(struct life *life, const struct program_comm *on)
             program_work_release(&life->works[i]);
 }
 
-/* -------------------------------------------------------------------------------------- communicators */
+/* -------------------------------------------------------------------------------- communicators */
 
 static void add_member(struct program_comm *made, const struct program_comm *parent, int member)
 {
@@ -335,8 +337,8 @@ static enum outcome meet(struct life *life, int index, const struct program_comm
                  tutti_alltoall_with(give, take, 1, TUTTI_INT32, &options, on->comm));
 }
 
-/* One rank has hardly any descriptors left meanwhile, and nothing else is under way: whether the communicator is made or not, all
- * members have the same, and the parent goes on. */
+/* One rank has hardly any descriptors left meanwhile, and nothing else is under way: whether the
+ * communicator is made or not, all members have the same, and the parent goes on. */
 static enum outcome make_starved(struct lane *lane, int index)
 {
     enum { DESCRIPTORS_MAX = 8 };
@@ -401,7 +403,8 @@ static enum outcome free_step(struct lane *lane, int index)
     return complain(life, index, tutti_status_name(status), tutti_error_message());
 }
 
-/* A rank that knows of a death ends the calls that the others wait in; the survivors make a new world. */
+/* A rank that knows of a death ends the calls that the others wait in; the survivors make a new
+ * world. */
 static enum outcome shrink(struct lane *lane, int index)
 {
     struct life *const life = lane->life;
@@ -425,9 +428,10 @@ static enum outcome shrink(struct lane *lane, int index)
     return complain(life, index, "another rank or size", "");
 }
 
-/* --------------------------------------------------------------------------------------------- children */
+/* ------------------------------------------------------------------------------------- children */
 
-/* What a child does: it ends at once, or is refused what it inherited, or makes its own communicator beside that or in its place. */
+/* What a child does: it ends at once, or is refused what it inherited, or makes its own
+ * communicator beside that or in its place. */
 enum child { ENDS, IS_REFUSED, MAKES_ITS_OWN, FREES_AND_MAKES, CHILD_KINDS };
 
 static int be_child(const struct life *life, enum child kind)
@@ -468,7 +472,7 @@ static enum outcome fork_step(struct life *life, int index)
     return complain(life, index, pid < 0 ? "no child" : "its child failed", how);
 }
 
-/* ---------------------------------------------------------------------------------------------- groups */
+/* --------------------------------------------------------------------------------------- groups */
 
 static enum outcome end_group(struct lane *lane, int index)
 {
@@ -490,7 +494,7 @@ static enum outcome end_group(struct lane *lane, int index)
     return outcome;
 }
 
-/* ---------------------------------------------------------------------------------------------- threads */
+/* -------------------------------------------------------------------------------------- threads */
 
 static enum outcome run_steps(struct lane *lane);
 
@@ -524,7 +528,7 @@ static enum outcome run_parallel(struct life *life, int first, int end)
     return outcome;
 }
 
-/* ------------------------------------------------------------------------------------------------ steps */
+/* ---------------------------------------------------------------------------------------- steps */
 
 static enum outcome run_step(struct lane *lane, int *index)
 {

@@ -13,8 +13,9 @@ struct program_place {
     atomic_int steps_done;
 };
 
-/* Returns 0 if everything was right; otherwise it has printed a complaint, and ended all communicators. The first world stays the
- * caller's; everything else that the program made is given back. */
+/* Returns 0 if everything was right; otherwise it has printed a complaint, and ended all
+ * communicators. The first world stays the caller's; everything else that the program made is given
+ * back. */
 int program_rank_run(const struct random_program *program, struct tutti_comm *world,
                      struct program_place *place);
 

@@ -32,7 +32,7 @@ static unsigned deadline_s(int timeout_s)
     return 3 * (unsigned)timeout_s;
 }
 
-/* --------------------------------------------------------------------------------------------- all ranks */
+/* ------------------------------------------------------------------------------------ all ranks */
 
 static bool is_killed(const struct random_program *program, int rank)
 {
@@ -84,7 +84,7 @@ static __attribute__((noinline)) int run_ranks(struct stage *stage, int timeout_
     return bad;
 }
 
-/* ---------------------------------------------------------------------------------------------- look on */
+/* -------------------------------------------------------------------------------------- look on */
 
 /* Ranks that are stopped for a while, now and then. */
 struct stopper {
@@ -167,7 +167,7 @@ bool program_run(const struct random_program *program, int timeout_s, FILE *stor
     return good;
 }
 
-/* --------------------------------------------------------------------------------------- what fails */
+/* ----------------------------------------------------------------------------------- what fails */
 
 static FILE *new_story(void)
 {

@@ -1,4 +1,5 @@
-/* Text of programs: a line for each step, with its verb and then all values that are not 0, each as a key and a value. */
+/* Text of programs: a line for each step, with its verb and then all values that are not 0, each as
+ * a key and a value. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "base/dtype.h"
 #include "tests/programs/program.h"
 
-/* ------------------------------------------------------------------------------------------ names of values */
+/* ------------------------------------------------------------------------------ names of values */
 
 /* A name for each value from 0 on; NULL behind the last one. */
 typedef const char *name_of(int value);
@@ -56,7 +57,7 @@ static const char *algorithm_name(int value)
     return name;
 }
 
-/* ------------------------------------------------------------------------------------------------ fields */
+/* --------------------------------------------------------------------------------------- fields */
 
 /* An int of a step, or of a job. */
 struct field {
@@ -155,7 +156,7 @@ static bool parse_fields(const struct field *fields, void *object, char *words)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------- lines */
+/* ---------------------------------------------------------------------------------------- lines */
 
 void program_print_step(const struct random_step *step, char *line)
 {

@@ -10,7 +10,7 @@
 
 enum { SEND, RECV };
 
-/* ------------------------------------------------------------------------------------------- blocks */
+/* --------------------------------------------------------------------------------------- blocks */
 
 /* Elements that go from one rank to another, or of the block of a rank where both are the same. */
 static size_t count_between(const struct random_step *s, int from, int to)
@@ -45,7 +45,7 @@ static size_t count_before(const struct program_work *w, int side, int end)
     return count;
 }
 
-/* ------------------------------------------------------------------------------------------ buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
 static int larger_side(const struct program_work *w)
 {
@@ -130,7 +130,7 @@ static bool init_list(struct program_work *w, int side)
     return true;
 }
 
-/* --------------------------------------------------------------------------------------- operations */
+/* ----------------------------------------------------------------------------------- operations */
 
 static void combine_commutatively(const void *left, const void *right, void *result, size_t count,
                                   enum tutti_dtype dtype, void *context)
@@ -156,7 +156,8 @@ static tutti_op make_op(const struct random_step *s)
     return tutti_op_create(&options, &op) == TUTTI_OK ? op : NULL;
 }
 
-/* The algorithm of the step, or its plan in a file, where it can do what is asked: the same on all ranks. */
+/* The algorithm of the step, or its plan in a file, where it can do what is asked: the same on all
+ * ranks. */
 static const char *algorithm_of(const struct random_step *s, int size,
                                 char text[PROGRAM_ALGORITHM_BYTES])
 {
@@ -226,7 +227,7 @@ void program_work_release(struct program_work *w)
     *w = (struct program_work){0};
 }
 
-/* ---------------------------------------------------------------------------------------- contents */
+/* ------------------------------------------------------------------------------------- contents */
 
 size_t program_work_index(const struct program_work *w, int block)
 {
@@ -292,7 +293,7 @@ static void expect(struct program_work *w)
     }
 }
 
-/* --------------------------------------------------------------------------------------------- calls */
+/* ---------------------------------------------------------------------------------------- calls */
 
 static enum tutti_status begin_call(struct program_work *w)
 {

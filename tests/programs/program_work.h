@@ -1,4 +1,5 @@
-/* program_work.h - one call or message step of a program on one rank: its buffers, the call in its form, and the expected result.
+/* program_work.h - one call or message step of a program on one rank: its buffers, the call in its
+ * form, and the expected result.
  *
  *     init          buffers
  *     begin         fills them, and calls; a blocking call is done then, unless it is in a group
@@ -6,8 +7,8 @@
  *     complaint     says what is wrong, when all is done
  *     release       gives everything back, when nothing is under way
  *
- * A prepared call can begin again, with other contents, when it is done. One thread at a time. Waits have the deadlines of the
- * communicator.
+ * A prepared call can begin again, with other contents, when it is done. One thread at a time.
+ * Waits have the deadlines of the communicator.
  */
 #ifndef TUTTI_TESTS_PROGRAMS_PROGRAM_WORK_H
 #define TUTTI_TESTS_PROGRAMS_PROGRAM_WORK_H
@@ -57,10 +58,11 @@ struct program_work {
 bool program_work_init(struct program_work *work, const struct random_step *step, int index,
                        const struct program_comm *on);
 enum tutti_status program_work_begin(struct program_work *work, bool grouped);
-/* Waits for one request: TUTTI_OK also if a receive ended with another status, as it must. polls: calls tutti_test instead, and may return
- * IN_PROGRESS. */
+/* Waits for one request: TUTTI_OK also if a receive ended with another status, as it must. polls:
+ * calls tutti_test instead, and may return IN_PROGRESS. */
 enum tutti_status program_work_wait(struct program_work *work, int request, bool polls);
-/* Where the contents of a block begin in the tables of elements.h: different for each step, turn and block. */
+/* Where the contents of a block begin in the tables of elements.h: different for each step, turn
+ * and block. */
 size_t program_work_index(const struct program_work *work, int block);
 /* NULL: all is right. */
 const char *program_work_complaint(struct program_work *work, char text[160]);

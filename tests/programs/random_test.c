@@ -1,4 +1,5 @@
-/* random_test.c - random programs of everything that ranks can do together: see program.h, and docs/develop/simulated-faults.md.
+/* random_test.c - random programs of everything that ranks can do together: see program.h, and
+ * docs/develop/simulated-faults.md.
  *
  * With arguments it is the tester by hand: --help.
  *
@@ -63,7 +64,8 @@ static void what_is_no_program_is_refused_with_its_line(void **state)
     }
 }
 
-/* As if an alltoall of more than 100 elements on a communicator that was made broke what is started behind it. */
+/* As if an alltoall of more than 100 elements on a communicator that was made broke what is started
+ * behind it. */
 static bool breaks(const void *candidate, void *runs)
 {
     const struct random_program *const p = candidate;

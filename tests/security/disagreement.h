@@ -1,4 +1,5 @@
-/* disagreement.h - ranks whose environments ask for different things: none of them gets a communicator, and all are told why. */
+/* disagreement.h - ranks whose environments ask for different things: none of them gets a
+ * communicator, and all are told why. */
 #ifndef TUTTI_TESTS_SECURITY_DISAGREEMENT_H
 #define TUTTI_TESTS_SECURITY_DISAGREEMENT_H
 
@@ -10,10 +11,12 @@ struct disagreement {
     const char *common;   /* on all others */
 };
 
-/* Fails the test where a rank is not refused by that variable's name: on two hosts, whichever is the odd one, and on one. */
+/* Fails the test where a rank is not refused by that variable's name: on two hosts, whichever is
+ * the odd one, and on one. */
 void disagreement_expect(const struct disagreement *disagreement);
 
-/* On each rank of a ranks_run without communicators: it fails to create one, because of what that word says. */
+/* On each rank of a ranks_run without communicators: it fails to create one, because of what that
+ * word says. */
 int disagreement_be_refused(int rank, int size, const char *word);
 
 #endif

@@ -1,5 +1,6 @@
-/* What goes between hosts, encrypted and not. Every connection between ranks goes through a proxy in the process that makes it, which
- * looks for a text that is in the users' data, and can change a byte.
+/* What goes between hosts, encrypted and not. Every connection between ranks goes through a proxy
+ * in the process that makes it, which looks for a text that is in the users' data, and can change a
+ * byte.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -23,7 +24,7 @@
 enum { VISITOR = 1, BYTES = 1 << 20, ROUNDS = 3, CHANGED_BYTES_MIN = 4096 };
 static const char text[] = "what the ranks of this job tell each other and nobody else";
 
-/* ----------------------------------------------------------------------------------------- on the way */
+/* ----------------------------------------------------------------------------------- on the way */
 
 static atomic_int seen, changes_left;
 
@@ -48,7 +49,7 @@ int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t bytes)
     return (int)syscall(SYS_connect, fd, address, bytes);
 }
 
-/* --------------------------------------------------------------------------------------------- ranks */
+/* ---------------------------------------------------------------------------------------- ranks */
 
 /* Every rank sends the text, again and again, to every other one. */
 static int exchange(struct tutti_comm *comm, int rank)
@@ -150,7 +151,7 @@ static void what_is_changed_on_the_way_comes_again(void **state)
     unsetenv("TUTTI_LOG");
 }
 
-/* ------------------------------------------------------------------------------------------ agreement */
+/* ------------------------------------------------------------------------------------ agreement */
 
 static int encrypt_without_a_secret(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                     void *context)

@@ -1,6 +1,7 @@
-/* A stranger takes a dead rank's port: it listens there at once and answers every hello without the job's key. Survivors must report that
- * the rank died, which is true, and nothing that the stranger says. If a stranger has the first of rank 0's ports before the start,
- * start-up goes on at the next port.
+/* A stranger takes a dead rank's port: it listens there at once and answers every hello without the
+ * job's key. Survivors must report that the rank died, which is true, and nothing that the stranger
+ * says. If a stranger has the first of rank 0's ports before the start, start-up goes on at the
+ * next port.
  *
  *     refusal   16 bytes: "you do not have this job's key"
  *     answer    an ANSWER of the right form, whose mac is made up
@@ -43,7 +44,7 @@ struct scene {
     atomic_int ended;   /* ranks that are through */
 };
 
-/* ------------------------------------------------------------------------------------------- the stranger */
+/* --------------------------------------------------------------------------------- the stranger */
 
 static int take_port(struct scene *scene)
 {
@@ -98,7 +99,7 @@ static int be_stranger(struct scene *scene)
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------------- the ranks */
+/* ------------------------------------------------------------------------------------ the ranks */
 
 static int survive(struct scene *scene, struct tutti_comm *comm, int rank)
 {
@@ -152,7 +153,7 @@ static int play(struct tutti_comm *none, int number, int size, uint64_t seed, vo
     return result;
 }
 
-/* --------------------------------------------------------------------------------------------- the tests */
+/* ------------------------------------------------------------------------------------ the tests */
 
 static void run(int ranks, enum says says, bool is_early)
 {
@@ -179,7 +180,8 @@ static void survivors_name_the_dead_and_not_themselves(void **state)
     for (int says = 0; says < SAYS_COUNT; says++) run(3, (enum says)says, false);
 }
 
-/* A rank that is left alone hears from no other rank: the stranger that listens there shows that rank 0's process is gone. */
+/* A rank that is left alone hears from no other rank: the stranger that listens there shows that
+ * rank 0's process is gone. */
 static void so_does_one_that_is_left_alone(void **state)
 {
     (void)state;

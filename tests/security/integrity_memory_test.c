@@ -1,5 +1,6 @@
-/* Bits that flip in memory which the ranks of a host share, between the sender's store and the reader's look: one rank calls, changes
- * what it has just sent where that lies in the segment, and only then lets the others call.
+/* Bits that flip in memory which the ranks of a host share, between the sender's store and the
+ * reader's look: one rank calls, changes what it has just sent where that lies in the segment, and
+ * only then lets the others call.
  *
  * ctest: timeout=120 */
 #include <dirent.h>
@@ -24,7 +25,7 @@ enum { CULPRIT = 1, PATTERN_BYTES = 32, BUFFER_BYTES = 1 << 16 };
 /* How much of what was sent changes: its first copy, or all that is there. */
 enum change { CHANGE_NOTHING, CHANGE_FIRST, CHANGE_ALL };
 
-/* ---------------------------------------------------------------------------------------- in the segment */
+/* ------------------------------------------------------------------------------- in the segment */
 
 struct changer {
     unsigned char pattern[PATTERN_BYTES];
@@ -71,7 +72,7 @@ static void change_sent(struct changer *changer)
     closedir(folder);
 }
 
-/* -------------------------------------------------------------------------------------------- calls */
+/* ---------------------------------------------------------------------------------------- calls */
 
 /* One call; a point to point message where `collective` is COLLECTIVE_COUNT. */
 struct round {
@@ -162,7 +163,8 @@ static size_t recv_blocks(const struct world *world, const struct round *round)
                             has_root(round->collective) ? CULPRIT : 0);
 }
 
-/* The culprit is through with it, or has sent what it can, before anybody looks. *changed: places. */
+/* The culprit is through with it, or has sent what it can, before anybody looks. *changed: places.
+ * */
 static enum tutti_status run(const struct world *world, const struct round *round, unsigned *changed)
 {
     struct tutti_request *request = NULL;
@@ -183,7 +185,7 @@ static enum tutti_status run(const struct world *world, const struct round *roun
     return met != TUTTI_OK ? met : status;
 }
 
-/* ------------------------------------------------------------------------------------------- rounds */
+/* --------------------------------------------------------------------------------------- rounds */
 
 /* All that a culprit can send before others look; true: the next one. */
 static bool next_round(struct round *round)
@@ -274,7 +276,7 @@ static int call_until_corrupt(struct tutti_comm *comm, int rank, int size, uint6
     return 0;
 }
 
-/* -------------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static int run_with(int size, enum ranks_kind kind, enum tutti_integrity integrity,
                     ranks_function *function, void *context)

@@ -1,5 +1,6 @@
-/* Bits that flip between hosts. Every connection between ranks goes through a proxy in the process that makes it, which can
- * flip a bit of the data that goes to the other side, once or again and again.
+/* Bits that flip between hosts. Every connection between ranks goes through a proxy in the process
+ * that makes it, which can flip a bit of the data that goes to the other side, once or again and
+ * again.
  *
  * ctest: label=notsan */
 #include <netinet/in.h>
@@ -27,7 +28,7 @@
 enum { CULPRIT = 1, RUN_BYTES = 256, BYTES = 1 << 20, ROUNDS = 4 };
 enum { FOR_EVER = 1 << 30 };
 
-/* ---------------------------------------------------------------------------------------- on the way */
+/* ----------------------------------------------------------------------------------- on the way */
 
 static atomic_int flips_left, flipped;
 
@@ -73,7 +74,7 @@ int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t bytes)
     return (int)syscall(SYS_connect, fd, address, bytes);
 }
 
-/* --------------------------------------------------------------------------------------------- ranks */
+/* ---------------------------------------------------------------------------------------- ranks */
 
 static unsigned char value_of(int rank, int round)
 {
@@ -228,7 +229,7 @@ static void bits_that_always_flip_are_corruption_on_all_ranks(void **state)
     expect_corruption("2", 4, TUTTI_INTEGRITY_ON, exchange_until_corrupt);
 }
 
-/* ------------------------------------------------------------------------------------------ agreement */
+/* ------------------------------------------------------------------------------------ agreement */
 
 static void ranks_that_differ_are_told_so(void **state)
 {

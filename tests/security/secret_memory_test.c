@@ -1,7 +1,9 @@
-/* The traces of a job's secret in the memory of a process: while there is a communicator over TCP, the key made from it lies in one place;
- * after the last communicator is freed, neither the key nor the secret lies anywhere.
+/* The traces of a job's secret in the memory of a process: while there is a communicator over TCP,
+ * the key made from it lies in one place; after the last communicator is freed, neither the key nor
+ * the secret lies anywhere.
  *
- * A child makes both, so that this process knows them only inverted, and does not find copies of its own.
+ * A child makes both, so that this process knows them only inverted, and does not find copies of
+ * its own.
  *
  * ctest: label=nosan
  */
@@ -81,7 +83,8 @@ static int end(void **state)
     return unlink(path);
 }
 
-/* Memory that this process can write to. Looked up before the calls that are judged, because that needs a stack as deep as theirs. */
+/* Memory that this process can write to. Looked up before the calls that are judged, because that
+ * needs a stack as deep as theirs. */
 static struct {
     uintptr_t first, last;
 } regions[REGIONS_MAX];

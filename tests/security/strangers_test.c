@@ -1,5 +1,6 @@
-/* Start-up among strangers: while the ranks of a job on three pretended hosts look for each other, everything that a network
- * has to offer comes to their listening ports, from before the first rank is there until all are through.
+/* Start-up among strangers: while the ranks of a job on three pretended hosts look for each other,
+ * everything that a network has to offer comes to their listening ports, from before the first rank
+ * is there until all are through.
  *
  *     scanner    connects and closes, port by port
  *     loris      200 connections that say one byte a second
@@ -7,7 +8,8 @@
  *     insider    has the key, and says that it is whom it is not, or what makes no sense
  *     silent     fills a table with connections that say nothing, and waits until they are closed
  *
- * The same comes to a job that runs, which makes new connections meanwhile; and there are ranks with another secret.
+ * The same comes to a job that runs, which makes new connections meanwhile; and there are ranks
+ * with another secret.
  *
  * An insider that plays a rank well is one (connect/hello.h); that is not tried.
  * ctest: label=notsan label=once timeout=200 waits */
@@ -73,7 +75,7 @@ struct scene {
     atomic_long nonsense;                        /* and whom they did not understand */
 };
 
-/* ------------------------------------------------------------------------------------------ strangers */
+/* ------------------------------------------------------------------------------------ strangers */
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -222,7 +224,7 @@ static int talk_garbage(struct scene *scene, uint64_t random)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------- an insider */
+/* ----------------------------------------------------------------------------------- an insider */
 
 /* The first meeting of the job: what is derived for later ones differs. */
 static void find_meeting(struct rendezvous_key *meeting)
@@ -348,7 +350,7 @@ static int be_stranger(struct scene *scene, int number, uint64_t seed)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- the job */
+/* -------------------------------------------------------------------------------------- the job */
 
 static void take_place(const struct scene *scene, int rank)
 {
@@ -381,7 +383,8 @@ static bool has_seen_enough(struct scene *scene)
     return true;
 }
 
-/* Goes on, with new connections between hosts again and again, until rank 0 has seen enough strangers. */
+/* Goes on, with new connections between hosts again and again, until rank 0 has seen enough
+ * strangers. */
 static int work_among_strangers(struct scene *scene, struct tutti_comm *comm, int rank)
 {
     int32_t goes_on_working = 1;
@@ -438,7 +441,8 @@ static void read_log(struct scene *scene, int fd)
     free(log);
 }
 
-/* A job of which one rank has another secret: that one is told, with the address of who refused it, and the others miss it. */
+/* A job of which one rank has another secret: that one is told, with the address of who refused it,
+ * and the others miss it. */
 static int start_in_vain(struct scene *scene, int rank)
 {
     struct tutti_comm *comm;
@@ -492,7 +496,7 @@ static int play(struct tutti_comm *none, int number, int size, uint64_t seed, vo
     return number < RANKS ? be_rank(scene, number) : be_stranger(scene, number - RANKS, seed);
 }
 
-/* --------------------------------------------------------------------------------------------- the tests */
+/* ------------------------------------------------------------------------------------ the tests */
 
 static int find_ports(void)
 {

@@ -71,7 +71,7 @@ struct world {
     uint64_t last_change_ns;
 };
 
-/* --------------------------------------------------------------------------------------------- saying so */
+/* ------------------------------------------------------------------------------------ saying so */
 
 static const char *message_name(const unsigned char *bytes)
 {
@@ -102,7 +102,7 @@ static void tell_message(const struct world *w, const struct sim_event *event)
                    : 0ULL);
 }
 
-/* ----------------------------------------------------------------------------------------------- judging */
+/* -------------------------------------------------------------------------------------- judging */
 
 static bool is_majority_of(const struct meeting *meeting, uint64_t set)
 {
@@ -174,7 +174,8 @@ static uint64_t reached_by(const struct world *w, const struct seat *seat)
     return reached;
 }
 
-/* Whether they could have decided; that one of them knows of the dead is enough, it tells who leads. */
+/* Whether they could have decided; that one of them knows of the dead is enough, it tells who
+ * leads. */
 static bool reaches_quorum(const struct world *w, const struct seat *seat)
 {
     const struct meeting *meeting = &w->meetings[seat->meeting];
@@ -227,7 +228,7 @@ static void judge_end(struct world *w)
         }
 }
 
-/* ---------------------------------------------------------------------------------------------- meetings */
+/* ------------------------------------------------------------------------------------- meetings */
 
 static uint64_t mix(uint64_t x)
 {
@@ -349,7 +350,8 @@ static void call(struct world *w, int node, int number)
     review(w, seat);
 }
 
-/* All that a node takes part in hears everything: what is of another meeting is to be told by the epoch alone. */
+/* All that a node takes part in hears everything: what is of another meeting is to be told by the
+ * epoch alone. */
 static void hear(struct world *w, const struct sim_event *event)
 {
     const int from_rank = w->meetings[event->tag].rank_of[event->number];
@@ -363,7 +365,7 @@ static void hear(struct world *w, const struct sim_event *event)
     }
 }
 
-/* --------------------------------------------------------------------------------- what nodes know of others */
+/* -------------------------------------------------------------------- what nodes know of others */
 
 enum opinion { IS_THERE, IS_SUSPECT, IS_DEAD };
 
@@ -434,7 +436,7 @@ static void mourn(struct world *w, int node)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ faults */
+/* --------------------------------------------------------------------------------------- faults */
 
 static bool is_between_sides(const struct world *w, int one, int other, int sides)
 {
@@ -519,8 +521,9 @@ static void plan_crashes(struct world *w)
         plan_crash(w, (int)sim_below(w->sim, (unsigned)w->node_count), some_time(w));
 }
 
-/* Of one host most ranks, also the one that leads, die within moments. What they still said reaches the others slowly or not at
- * all, so that these learn from the kernel that they are dead, and from themselves what they did. */
+/* Of one host most ranks, also the one that leads, die within moments. What they still said reaches
+ * the others slowly or not at all, so that these learn from the kernel that they are dead, and from
+ * themselves what they did. */
 static void plan_massacre(struct world *w)
 {
     const int nodes = w->node_count,
@@ -540,8 +543,8 @@ static void plan_massacre(struct world *w)
     }
 }
 
-/* Of one host all but two or three die at once, as soon as they may have decided. The first that is left hears nothing of that, the
- * others hear it while they, slowly, decide by themselves. */
+/* Of one host all but two or three die at once, as soon as they may have decided. The first that is
+ * left hears nothing of that, the others hear it while they, slowly, decide by themselves. */
 static void plan_last_words(struct world *w)
 {
     const int nodes = w->node_count, doomed = nodes - 2 - (int)sim_below(w->sim, 2);
@@ -563,8 +566,9 @@ static void plan_mistake(struct world *w, int node, int other, uint64_t at_ns)
     sim_at(w->sim, CALM_NS + at_ns, LOOK, node, other, 0);
 }
 
-/* Those that lead die one after the other, each in the middle of what it says; much is lost, some pairs hardly hear each other until it
- * is calm, and they do suspect each other. So several lead, and each of their values is accepted somewhere. */
+/* Those that lead die one after the other, each in the middle of what it says; much is lost, some
+ * pairs hardly hear each other until it is calm, and they do suspect each other. So several lead,
+ * and each of their values is accepted somewhere. */
 static void plan_quarrel(struct world *w)
 {
     const int nodes = w->node_count;
@@ -582,8 +586,9 @@ static void plan_quarrel(struct world *w)
         }
 }
 
-/* Three lead, one after the other, and two values live on. The first reaches nobody but the third, the second and the third
- * do not hear each other, and the second dies at about the time when it has decided. */
+/* Three lead, one after the other, and two values live on. The first reaches nobody but the third,
+ * the second and the third do not hear each other, and the second dies at about the time when it
+ * has decided. */
 static void plan_succession(struct world *w)
 {
     const int nodes = w->node_count, messages = 2 * (nodes - 1);
@@ -672,7 +677,7 @@ static void calm_down(struct world *w)
     story_tell(&w->story, "calm");
 }
 
-/* ------------------------------------------------------------------------------------------------ running */
+/* -------------------------------------------------------------------------------------- running */
 
 static void set_up(struct world *w)
 {

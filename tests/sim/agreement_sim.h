@@ -1,12 +1,14 @@
-/* agreement_sim.h - agreements among simulated ranks, with everything going wrong that may, and a judge who looks after
- * each event whether what must hold does.
+/* agreement_sim.h - agreements among simulated ranks, with everything going wrong that may, and a
+ * judge who looks after each event whether what must hold does.
  *
- * A seed makes one schedule: a number of nodes on a number of hosts; up to four agreements one after the other, each among the
- * survivors of the one before (shrink) or again among the same (agree); weather; crashes, stalls, partitions, false suspicions.
- * From CALM_NS on nothing new goes wrong and no message is lost any more; a partition may stay, and what is dead stays dead.
+ * A seed makes one schedule: a number of nodes on a number of hosts; up to four agreements one
+ * after the other, each among the survivors of the one before (shrink) or again among the same
+ * (agree); weather; crashes, stalls, partitions, false suspicions. From CALM_NS on nothing new goes
+ * wrong and no message is lost any more; a partition may stay, and what is dead stays dead.
  *
  * Holds always
- *   - no two ranks decide differently, but from ranks that are dead, and only when no majority lives
+ *   - no two ranks decide differently, but from ranks that are dead, and only when no majority
+ *     lives
  *   - the set has only ranks that called; the word is the AND of exactly their words
  *   - a rank that nobody ever had a reason to doubt is in the set
  *   - what was decided stays as it is; nothing is decided after giving up
@@ -14,8 +16,9 @@
  *   - who can reach a quorum decides, long before its deadline; who cannot ends as MINORITY
  *   - where a rank is there that never calls, the others end as LATE, unless they decide without it
  *
- * Hosts are what partitions and the kernel's knowledge go by: ranks of a host learn for certain that another one of it is dead, others
- * suspect it, and may be told by somebody whom they reach. */
+ * Hosts are what partitions and the kernel's knowledge go by: ranks of a host learn for certain
+ * that another one of it is dead, others suspect it, and may be told by somebody whom they
+ * reach. */
 #ifndef TUTTI_TESTS_SIM_AGREEMENT_SIM_H
 #define TUTTI_TESTS_SIM_AGREEMENT_SIM_H
 

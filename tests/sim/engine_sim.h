@@ -1,29 +1,35 @@
-/* engine_sim.h - whole jobs among simulated ranks: real plans, programs and links run real collectives in virtual time while hosts
- * and ranks fail; real heartbeats find that, a real agreement says who is left, and those go on.
+/* engine_sim.h - whole jobs among simulated ranks: real plans, programs and links run real
+ * collectives in virtual time while hosts and ranks fail; real heartbeats find that, a real
+ * agreement says who is left, and those go on.
  *
  *     round ──► round ──► round ──► finished            what each rank does on a communicator
  *       └─ somebody failed, as the kernel of its host, heartbeats or another rank says
  *             └──► agreement ──► the survivors' communicator: an allreduce, perhaps more
  *                     └──► MINORITY, or left out: the process ends
  *
- * A seed makes one schedule: 2 to 16 ranks on 1 to 6 hosts; one to five rounds of one operation, or of several at once in slots of
- * their own, of any collective, algorithm, dtype and count; pieces and credits; weather, connections that are reset; ranks that
- * stall, crash, also between two frames; hosts that vanish or are cut off. A rank runs what it has begun whenever an event
- * touched it, in any order, and looks at nothing else.
+ * A seed makes one schedule: 2 to 16 ranks on 1 to 6 hosts; one to five rounds of one operation, or
+ * of several at once in slots of their own, of any collective, algorithm, dtype and count; pieces
+ * and credits; weather, connections that are reset; ranks that stall, crash, also between two
+ * frames; hosts that vanish or are cut off. A rank runs what it has begun whenever an event touched
+ * it, in any order, and looks at nothing else.
  *
  * Holds always
  *   - what is done is right, on every rank; nothing that needs all is done before all have begun it
  *   - nothing comes twice, or where nobody expects it; no rank is at fault
  *   - nothing is stored in the memory of operations that were given up
- *   - nobody fails unless a rank ended, or hosts did not hear each other for long; who is named did not answer
+ *   - nobody fails unless a rank ended, or hosts did not hear each other for long; who is named did
+ *     not answer
  *   - no two living ranks go on with different survivors
  * Holds in the end
- *   - everybody who lives has finished, on one communicator, or was told why not: no operation waits for ever
+ *   - everybody who lives has finished, on one communicator, or was told why not: no operation
+ *     waits for ever
  *   - where nobody failed, each message was consumed and each credit came back
- *   - one fault has one culprit, on all that survive; only who was cut off from most ends as MINORITY, or is left out
+ *   - one fault has one culprit, on all that survive; only who was cut off from most ends as
+ *     MINORITY, or is left out
  *
- * What stands between these parts in the library, the communicator, is not run here but played: the board of a host, words
- * to other hosts, the kernel that knows of its own processes' deaths at once. */
+ * What stands between these parts in the library, the communicator, is not run here but played: the
+ * board of a host, words to other hosts, the kernel that knows of its own processes' deaths at
+ * once. */
 #ifndef TUTTI_TESTS_SIM_ENGINE_SIM_H
 #define TUTTI_TESTS_SIM_ENGINE_SIM_H
 

@@ -10,7 +10,7 @@
 enum message_kind { A_BEAT, A_WORD, AN_AGREEMENT };
 enum { TAG_COMM = 4 }; /* the communicator that a message is of lies above these bits */
 
-/* ------------------------------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------------------------- failures */
 
 /* It is on the board of the node's host; all there see it soon. */
 void control_find_failure(struct world *w, int node, int number, const struct word *word)
@@ -38,7 +38,8 @@ void control_tell_others(struct world *w, const struct seat *seat)
                      &word, sizeof word);
 }
 
-/* What is said on the other side of a cut that is no more means something else on this one: as in comm/far.c. */
+/* What is said on the other side of a cut that is no more means something else on this one: as in
+ * comm/far.c. */
 static void take_sides(const struct world *w, int node, const struct comm *comm, struct word *word)
 {
     const struct heartbeat *heartbeat = comm->heartbeats[host_in(comm, node)];
@@ -69,7 +70,7 @@ static void leave(struct world *w, struct seat *seat, const char *why)
     faults_mourn(w, seat->node);
 }
 
-/* ------------------------------------------------------------------------------------------- agreeing */
+/* ------------------------------------------------------------------------------------- agreeing */
 
 static void review(struct world *w, struct seat *seat);
 
@@ -207,7 +208,7 @@ void control_tick(struct world *w, struct seat *seat)
     review(w, seat);
 }
 
-/* ----------------------------------------------------------------------------------------- heartbeats */
+/* ----------------------------------------------------------------------------------- heartbeats */
 
 void control_begin_heartbeat(struct world *w, int node, int number)
 {
@@ -289,7 +290,7 @@ void control_beat(struct world *w, int node, int number)
     sim_at(w->sim, within(w, PERIOD_NS / 4, PERIOD_NS / 2), BEAT, node, number, 0);
 }
 
-/* -------------------------------------------------------------------------------------------- hearing */
+/* -------------------------------------------------------------------------------------- hearing */
 
 void control_hear(struct world *w, const struct sim_event *event)
 {
@@ -315,7 +316,8 @@ void control_hear(struct world *w, const struct sim_event *event)
     }
 }
 
-/* A kernel says so: that of the same host, or one that refuses connections to a process that ended. */
+/* A kernel says so: that of the same host, or one that refuses connections to a process that ended.
+ * */
 void control_learn(struct world *w, int node, int other)
 {
     const int number = w->current[node];

@@ -6,7 +6,7 @@
 /* All hosts have heard of each other by then. */
 #define HEARD_NS (6 * PERIOD_NS)
 
-/* --------------------------------------------------------------------------------------- what happens */
+/* --------------------------------------------------------------------------------- what happens */
 
 static void part(struct world *w, int node, int other)
 {
@@ -129,7 +129,7 @@ void faults_stall(struct world *w, int node, uint64_t span_ns)
     sim_stall(w->sim, node, sim_now_ns(w->sim) + span_ns);
 }
 
-/* ---------------------------------------------------------------------------------- what is to happen */
+/* ---------------------------------------------------------------------------- what is to happen */
 
 static uint64_t some_time(struct world *w)
 {

@@ -1,5 +1,6 @@
-/* engine_sim_links.h - what carries data between the simulated ranks of a communicator (engine_sim.h): links as over TCP
- * (tests/sim/net.h), or simulated network cards (tests/virtual_card/virtual_net.h). */
+/* engine_sim_links.h - what carries data between the simulated ranks of a communicator
+ * (engine_sim.h): links as over TCP (tests/sim/net.h), or simulated network cards
+ * (tests/virtual_card/virtual_net.h). */
 #ifndef TUTTI_TESTS_SIM_ENGINE_SIM_LINKS_H
 #define TUTTI_TESTS_SIM_ENGINE_SIM_LINKS_H
 

@@ -19,7 +19,8 @@ static void number_hosts(const struct world *w, struct comm *comm)
     comm->levels = (struct algo_levels){.level_count = 1, .group_of = {comm->host_of}};
 }
 
-/* Whether a large operation is over before the horizon, and worth it: it takes one for a remote write. */
+/* Whether a large operation is over before the horizon, and worth it: it takes one for a remote
+ * write. */
 static bool carries_much(const struct world *w, const struct comm *comm)
 {
     struct transport *const transport = sim_links_transport(&comm->links, 0);

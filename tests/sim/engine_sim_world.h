@@ -1,4 +1,5 @@
-/* engine_sim_world.h - the world of engine_sim.h, for the files that make it go round, and for nobody else.
+/* engine_sim_world.h - the world of engine_sim.h, for the files that make it go round, and for
+ * nobody else.
  *
  *     engine_sim.c            sets up, and lets one event after the other happen
  *     engine_sim_world.c      communicators, with what is to be run on them
@@ -7,8 +8,9 @@
  *     engine_sim_faults.c     what goes wrong
  *     engine_sim_judge.c      what must hold
  *
- * Nodes are numbered through the world, ranks through a communicator, `number` is a communicator's index. All chance is drawn
- * from the one simulation: another order of what is drawn is another schedule for a seed. */
+ * Nodes are numbered through the world, ranks through a communicator, `number` is a communicator's
+ * index. All chance is drawn from the one simulation: another order of what is drawn is another
+ * schedule for a seed. */
 #ifndef TUTTI_TESTS_SIM_ENGINE_SIM_WORLD_H
 #define TUTTI_TESTS_SIM_ENGINE_SIM_WORLD_H
 
@@ -153,12 +155,12 @@ static inline struct word loss_of(int culprit, int reporter)
     return (struct word){.culprit = culprit, .reporter = reporter};
 }
 
-/* ------------------------------------------------------------------------------------------------- world */
+/* ---------------------------------------------------------------------------------------- world */
 
 /* With the nodes of that set; returns its number. */
 int world_create_comm(struct world *w, uint64_t epoch, uint64_t nodes);
 
-/* ------------------------------------------------------------------------------------------------- ranks */
+/* ---------------------------------------------------------------------------------------- ranks */
 
 /* The node goes on with that communicator, and learns what it knows of its members. */
 void rank_enter(struct world *w, int node, int number);
@@ -169,7 +171,7 @@ void rank_end_tasks(struct seat *seat);
 /* The links are stopped: nobody may touch the memory of its operations any more. */
 void rank_bury_tasks(struct seat *seat);
 
-/* ----------------------------------------------------------------------------------------------- control */
+/* -------------------------------------------------------------------------------------- control */
 
 /* A node finds that a communicator failed; the first word on a host's board stays. */
 void control_find_failure(struct world *w, int node, int number, const struct word *word);
@@ -185,7 +187,7 @@ void control_lose(struct world *w, int node, int other);
 /* A message. */
 void control_hear(struct world *w, const struct sim_event *event);
 
-/* ------------------------------------------------------------------------------------------------ faults */
+/* --------------------------------------------------------------------------------------- faults */
 
 void faults_set_weather(struct world *w);
 void faults_plan(struct world *w);
@@ -198,7 +200,7 @@ void faults_change_cut(struct world *w, int sides, bool is_long);
 void faults_reset_some(struct world *w);
 void faults_stall(struct world *w, int node, uint64_t span_ns);
 
-/* ------------------------------------------------------------------------------------------------- judge */
+/* ---------------------------------------------------------------------------------------- judge */
 
 /* Of an operation that is done. */
 void judge_result(struct world *w, const struct seat *seat, const struct sim_task *task);

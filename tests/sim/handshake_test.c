@@ -1,15 +1,18 @@
-/* Two handshakes without locks, in every order in which their steps and the stores between them can happen:
+/* Two handshakes without locks, in every order in which their steps and the stores between them can
+ * happen:
  *
  *   sleeping   (transport/local/bells.h)              a message is never slept through
  *   quiescing  (health/quiesce.h)        memory goes back to the application when no peer can read it any more
  *
- * The model is that of x86's memory, TSO: a thread's stores wait in a buffer of its own, which memory takes in their order at any
- * later time; its own loads see them before. A fence waits until the buffer is empty, and so does a read-modify-write. The
- * kernel's fence (membarrier) empties all buffers at once, between two steps of each thread. Weaker machines also exchange loads,
- * which changes nothing here: only the side of a fence on which the program has each step counts.
+ * The model is that of x86's memory, TSO: a thread's stores wait in a buffer of its own, which
+ * memory takes in their order at any later time; its own loads see them before. A fence waits until
+ * the buffer is empty, and so does a read-modify-write. The kernel's fence (membarrier) empties all
+ * buffers at once, between two steps of each thread. Weaker machines also exchange loads, which
+ * changes nothing here: only the side of a fence on which the program has each step counts.
  *
- * The programs are written by hand, one line for each line of the sources. The explorer also explores each program with planted
- * mistakes, one at a time, and then must find an order that goes wrong. */
+ * The programs are written by hand, one line for each line of the sources. The explorer also
+ * explores each program with planted mistakes, one at a time, and then must find an order that goes
+ * wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -239,7 +242,7 @@ static void expect_wrong(const char *name, const struct program *program, const 
         fail_msg("%s: the mistake is not found", name);
 }
 
-/* ------------------------------------------------------------------------------------ sleeping: futex */
+/* ------------------------------------------------------------------------------ sleeping: futex */
 
 /* A step: kind, word, register, value, target; values that are missing at the end are 0. */
 #define ALL_OF(kind, word, reg, value, target, ...) \
@@ -250,7 +253,8 @@ static void expect_wrong(const char *name, const struct program *program, const 
 
 enum { SLEEPER_STEPS = 16, AT_SEEN = 0, AT_FENCE = 3, AT_LOOK = 4 };
 
-/* Until a message of each publisher is there. bells_sleep_begin, the last look (call/wait_loop.c), bells_sleep. */
+/* Until a message of each publisher is there. bells_sleep_begin, the last look (call/wait_loop.c),
+ * bells_sleep. */
 static void write_sleeper(struct step steps[SLEEPER_STEPS])
 {
     static const struct step sleeper[SLEEPER_STEPS] = {
@@ -341,13 +345,14 @@ static void mistakes_in_sleeping_are_found(void **state)
     expect_wrong("the ring is looked at after the last look", &sleeping.program, lost);
 }
 
-/* ------------------------------------------------------------------------------------- sleeping: door */
+/* ------------------------------------------------------------------------------- sleeping: door */
 
 enum { DOOR_STEPS = 16, AT_NUMBER = 1 };
 /* The word of a sleep at the door: its number, times four; when it was rung one more. */
 enum { NUMBER = 4, RUNG = 1 };
 
-/* Register 1 is the number of the sleep. The rest as above, but it sleeps until a datagram is there. */
+/* Register 1 is the number of the sleep. The rest as above, but it sleeps until a datagram is
+ * there. */
 static void write_door_sleeper(struct step steps[DOOR_STEPS])
 {
     static const struct step sleeper[DOOR_STEPS] = {
@@ -371,8 +376,8 @@ static void write_door_sleeper(struct step steps[DOOR_STEPS])
     memcpy(steps, sleeper, sizeof sleeper);
 }
 
-/* For one sleep: a publisher that finds another word takes the way to the end of the table. Its sleeps have the numbers from 1 to 3,
- * and so it is written once for each. */
+/* For one sleep: a publisher that finds another word takes the way to the end of the table. Its
+ * sleeps have the numbers from 1 to 3, and so it is written once for each. */
 enum { DOOR_PATHS = 3, PATH_STEPS = 3, DOOR_PUBLISHER_ALL = 6 + DOOR_PATHS * PATH_STEPS + 1 };
 
 static void write_door_publisher(struct step steps[DOOR_PUBLISHER_ALL], enum word message)
@@ -409,7 +414,7 @@ static void a_door_is_rung_for_every_sleep(void **state)
     expect_wrong("all sleeps have one number", &program, "nobody will wake it");
 }
 
-/* ------------------------------------------------------------------------------------------ quiescing */
+/* ------------------------------------------------------------------------------------ quiescing */
 
 enum { BEGINNER_STEPS = 8, FAILER_STEPS = 5 };
 
@@ -418,7 +423,8 @@ struct quiescing {
     struct program program;
 };
 
-/* call_begin: board_begin, health_publish, the look, reading what was posted; board_end. call_fail and health_quiesce. */
+/* call_begin: board_begin, health_publish, the look, reading what was posted; board_end. call_fail
+ * and health_quiesce. */
 static void write_quiescing(struct quiescing *quiescing, bool has_membarrier)
 {
     static const struct step beginner[BEGINNER_STEPS] = {

@@ -97,7 +97,7 @@ static void find_wrong(struct sim_net *net, const char *wrong)
     if (net->wrong == NULL) net->wrong = wrong;
 }
 
-/* ---------------------------------------------------------------------------------------------- events */
+/* --------------------------------------------------------------------------------------- events */
 
 enum token { ARRIVE, CONNECT, ROOM, IDLE, BEGIN };
 enum { TOKEN_BITS = 3, STREAM_BITS = 2, CREDIT_STREAM = 0, PIECE_STREAM = 1 };
@@ -128,7 +128,7 @@ static struct end *other_end(const struct end *end)
     return end->net->endpoints[end->peer].ends[end->own->base.rank];
 }
 
-/* -------------------------------------------------------------------------------------------- sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 static bool has_room(struct end *end, struct stream *stream)
 {
@@ -298,7 +298,7 @@ static void send_all(struct end *end)
         if (!send_next(end, (unsigned)s)) return;
 }
 
-/* -------------------------------------------------------------------------------------- connections */
+/* ---------------------------------------------------------------------------------- connections */
 
 static void connect_soon(struct end *end, unsigned s)
 {
@@ -404,7 +404,7 @@ void sim_net_mend(struct sim_net *net, int one, int other)
     mend_end(other_end(end));
 }
 
-/* ------------------------------------------------------------------------------------------- arriving */
+/* ------------------------------------------------------------------------------------- arriving */
 
 static void take_credit(struct end *end, unsigned s, const struct tcp_frame *frame)
 {
@@ -525,7 +525,7 @@ void sim_net_happen(struct sim_net *net, const struct sim_event *event)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- links */
+/* ---------------------------------------------------------------------------------------- links */
 
 static void send_more(struct sim_tx *tx)
 {
@@ -696,7 +696,7 @@ static const struct transport_ops ops = {.limits = sim_limits,
                                          .shortage = transport_no_shortage,
                                          .add_footprint = transport_no_footprint};
 
-/* ------------------------------------------------------------------------------------------ life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 /* TCP's, but smaller messages go by reference, too: they are what tests send. */
 static void set_paths(struct sim_net *net)

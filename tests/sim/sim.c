@@ -42,7 +42,7 @@ void sim_free(struct sim *sim)
     free(sim);
 }
 
-/* ----------------------------------------------------------------------------------------------- chance */
+/* --------------------------------------------------------------------------------------- chance */
 
 static uint64_t mix(uint64_t x)
 {
@@ -75,7 +75,7 @@ bool sim_chance(struct sim *sim, unsigned permille)
     return sim_below(sim, 1000) < permille;
 }
 
-/* ------------------------------------------------------------------------------------------------ queue */
+/* ---------------------------------------------------------------------------------------- queue */
 
 static bool is_before(const struct sim_event *one, const struct sim_event *other)
 {
@@ -163,7 +163,7 @@ bool sim_next(struct sim *sim, struct sim_event *event)
     return false;
 }
 
-/* ---------------------------------------------------------------------------------------------- network */
+/* -------------------------------------------------------------------------------------- network */
 
 void sim_set_weather(struct sim *sim, const struct sim_weather *weather)
 {

@@ -1,5 +1,5 @@
-/* sim_story.h - what is told of one simulated schedule: line by line to people who ask for it, and the first thing that must not be.
- * One thread. Nothing fails. */
+/* sim_story.h - what is told of one simulated schedule: line by line to people who ask for it, and
+ * the first thing that must not be. One thread. Nothing fails. */
 #ifndef TUTTI_TESTS_SIM_SIM_STORY_H
 #define TUTTI_TESTS_SIM_SIM_STORY_H
 

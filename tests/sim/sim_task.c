@@ -13,7 +13,7 @@
 /* Of ranks in turns: without end, so to say, but for who is about to look no more. */
 enum { PATIENCE = 8, LONG_PATIENCE = 1000, POISON = 0x5a };
 
-/* ---------------------------------------------------------------------------------------------- drawing */
+/* -------------------------------------------------------------------------------------- drawing */
 
 static size_t draw_count(struct sim *sim)
 {
@@ -70,7 +70,7 @@ void sim_job_enlarge(struct sim *sim, struct sim_job *job)
         bytes / tutti_dtype_size(job->dtype) * (sim_chance(sim, 300) ? (size_t)job->size : 1);
 }
 
-/* ---------------------------------------------------------------------------------------------- buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
 static unsigned char *allocate(size_t bytes)
 {
@@ -133,7 +133,7 @@ bool sim_task_is_right(const struct sim_task *task)
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 static _Noreturn void give_up(const struct sim_job *job, const char *why)
 {
@@ -192,7 +192,7 @@ void sim_task_end(struct sim_task *task)
     *task = (struct sim_task){0};
 }
 
-/* ---------------------------------------------------------------------------------------------- graves */
+/* --------------------------------------------------------------------------------------- graves */
 
 static void bury(unsigned char *memory, size_t bytes, struct sim_grave **graves)
 {

@@ -1,5 +1,5 @@
-/* sim_task.h - one operation of one rank for simulated worlds: planned, bound to links, its input filled; and whether its result is
- * right. All dtypes and operations whose results are exact.
+/* sim_task.h - one operation of one rank for simulated worlds: planned, bound to links, its input
+ * filled; and whether its result is right. All dtypes and operations whose results are exact.
  *
  * Without memory the process ends, and so it does when what is drawn cannot be bound. */
 #ifndef TUTTI_TESTS_SIM_SIM_TASK_H
@@ -37,7 +37,8 @@ struct sim_task {
     size_t memory_bytes[2];
 };
 
-/* Any algorithm, dtype, operation and root for ranks on such hosts; NULL: nothing is known of these. */
+/* Any algorithm, dtype, operation and root for ranks on such hosts; NULL: nothing is known of
+ * these. */
 void sim_job_draw(struct sim *sim, int size, const struct algo_levels *levels, struct sim_job *job);
 /* An allreduce of those. */
 void sim_job_draw_allreduce(struct sim *sim, int size, const struct algo_levels *levels,

@@ -1,5 +1,6 @@
-/* TUTTI_HOSTID alone makes several hosts of one: ranks with different values share no memory and talk over TCP, whatever launcher has
- * started them, whatever it says of hosts, and however they meet. Ranks without a value are together.
+/* TUTTI_HOSTID alone makes several hosts of one: ranks with different values share no memory and
+ * talk over TCP, whatever launcher has started them, whatever it says of hosts, and however they
+ * meet. Ranks without a value are together.
  *
  * ctest: label=notsan label=once timeout=300
  */

@@ -1,4 +1,5 @@
-/* Ids that carry where to meet: ranks that take themselves to be on several hosts and know nothing but an id or a store.
+/* Ids that carry where to meet: ranks that take themselves to be on several hosts and know nothing
+ * but an id or a store.
  *
  * With arguments it is one rank of a job on real hosts, for tests/hosts/cluster_test.sh:
  *
@@ -125,7 +126,7 @@ static void ranks_of_two_hosts_meet_by_an_id(void **state)
     run(meet_on_two_hosts, make_notice());
 }
 
-/* ---------------------------------------------------------------------------------------------- a store */
+/* -------------------------------------------------------------------------------------- a store */
 
 static int keep(void *context, const char *key, const void *value, size_t value_bytes)
 {
@@ -169,7 +170,7 @@ static void ranks_of_two_hosts_meet_through_a_store(void **state)
     run(meet_through_a_store, make_notice());
 }
 
-/* -------------------------------------------------------------------------------------------- one host */
+/* ------------------------------------------------------------------------------------- one host */
 
 static int meet_on_one_host(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                             void *context)
@@ -238,7 +239,7 @@ static void bytes_of_any_kind_are_a_key(void **state)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- refused */
+/* -------------------------------------------------------------------------------------- refused */
 
 /* Whether the process has a listening socket. */
 static bool listens(void)
@@ -288,9 +289,10 @@ static void what_makes_no_sense_is_refused(void **state)
     unsetenv("TUTTI_ID_HOSTS");
 }
 
-/* ------------------------------------------------------------------------------------ beside a launcher */
+/* ---------------------------------------------------------------------------- beside a launcher */
 
-/* A launcher that says several hosts needs no word: some of the ranks meet by an id, then all as it says. */
+/* A launcher that says several hosts needs no word: some of the ranks meet by an id, then all as it
+ * says. */
 static int meet_some_and_then_all(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                   void *context)
 {
@@ -324,7 +326,7 @@ static void ids_and_a_launcher_do_not_disturb_each_other(void **state)
     run(meet_some_and_then_all, make_notice());
 }
 
-/* ----------------------------------------------------------------------------------------- on real hosts */
+/* -------------------------------------------------------------------------------- on real hosts */
 
 static int leave_id(const char *path, struct tutti_id *id)
 {

@@ -1,7 +1,9 @@
-/* A rank fails while a communicator is created, after it has met the others: they fail, too, at once and not at the start-up deadline,
- * and their error names that rank, its process and what went wrong there. If all have joined by then, the first call says so.
+/* A rank fails while a communicator is created, after it has met the others: they fail, too, at
+ * once and not at the start-up deadline, and their error names that rank, its process and what went
+ * wrong there. If all have joined by then, the first call says so.
  *
- * The functions below fail on one rank (cmake/tests.cmake); or it has an option that makes no sense.
+ * The functions below fail on one rank (cmake/tests.cmake); or it has an option that makes no
+ * sense.
  *
  * ctest: label=notsan waits */
 #include <setjmp.h>
@@ -179,7 +181,8 @@ static bool is_right(const struct said *said, int rank, enum tutti_status status
            strstr(said->text, cause) != NULL;
 }
 
-/* A rank of another host that could not be told in time finds out that the rank, or all of its host, do not come. */
+/* A rank of another host that could not be told in time finds out that the rank, or all of its
+ * host, do not come. */
 static bool is_missed(const struct said *said, int rank)
 {
     return rank % HOSTS != scene->victim % HOSTS && said->created != TUTTI_OK &&
@@ -312,7 +315,7 @@ static void who_has_come_hears_of_a_mistake_although_others_are_missing(void **s
     }
 }
 
-/* ------------------------------------------------------------------------------------------- derived ones */
+/* --------------------------------------------------------------------------------- derived ones */
 
 enum derivation { SPLIT, DUP, GROUP, SHRINK, DERIVATIONS };
 
@@ -383,7 +386,8 @@ static void a_rank_without_its_card_tells_other_hosts(void **state)
     unsetenv("TUTTI_TEST_HOSTS");
 }
 
-/* Ranks of two hosts create a communicator; returns how many of them did not do what they should. */
+/* Ranks of two hosts create a communicator; returns how many of them did not do what they should.
+ * */
 static int run_two_hosts(int size, int victim, ranks_function *function)
 {
     const struct ranks_options options = {
@@ -433,7 +437,8 @@ static void rank_0_misses_a_host_without_a_network(void **state)
     assert_int_equal(run_two_hosts(HOSTS, 1, miss_without_network), 0);
 }
 
-/* Ranks 0, 2 and 4 are on a host, and wait for the other host, which is late; then rank 0 is killed. */
+/* Ranks 0, 2 and 4 are on a host, and wait for the other host, which is late; then rank 0 is
+ * killed. */
 static int lose_rank_0(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;
@@ -453,7 +458,7 @@ static void a_rank_that_dies_while_its_host_waits_for_others_is_named(void **sta
     assert_int_equal(run_two_hosts(RANKS, -1, lose_rank_0), 1); /* rank 0 itself */
 }
 
-/* ------------------------------------------------------------------------------------------------ late */
+/* ----------------------------------------------------------------------------------------- late */
 
 static int miss(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {

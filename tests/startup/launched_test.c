@@ -2,10 +2,11 @@
  *
  *     tests_startup_launched_test rank [folder|pmix|pmi1 [late|before|within]]
  *
- * says where it is, makes a communicator out of the environment, adds up with the others, and hands its rank around.
- * late: rank 0 waits for a key that nobody has put, and at a fence for the others, who do not come.
- * before, within: Open MPI's library is used in the same process, after the exchange or around it.
- * Without arguments it is a test of its own: it starts such ranks with the variables that Kubernetes sets.
+ * says where it is, makes a communicator out of the environment, adds up with the others, and hands
+ * its rank around. late: rank 0 waits for a key that nobody has put, and at a fence for the others,
+ * who do not come. before, within: Open MPI's library is used in the same process, after the
+ * exchange or around it. Without arguments it is a test of its own: it starts such ranks with the
+ * variables that Kubernetes sets.
  * ctest: label=notsan */
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -26,7 +27,7 @@
 #include "os/clock.h"
 #include "tutti/tutti.h"
 
-/* ------------------------------------------------------------------------------------------------- a rank */
+/* --------------------------------------------------------------------------------------- a rank */
 
 static int complain(const struct launcher_facts *facts, const char *what)
 {
@@ -173,7 +174,7 @@ static int be_rank(const char *means, const char *how)
     return 0;
 }
 
-/* --------------------------------------------------------------------------------------------- Kubernetes */
+/* ----------------------------------------------------------------------------------- Kubernetes */
 
 /* Ends for good, with the exit status of a rank that has only these variables. */
 static void become_rank(const char *const *variables)
@@ -188,7 +189,8 @@ static void become_rank(const char *const *variables)
     _exit(127);
 }
 
-/* Variables of all pods (pairs), then those whose value is the pod's number, then where they meet. */
+/* Variables of all pods (pairs), then those whose value is the pod's number, then where they meet.
+ * */
 static void expect_job(int pod_count, const char *const *all, const char *number, const char *host,
                        const char *port_variable)
 {

@@ -1,10 +1,14 @@
-/* repeated_connect_test.c - a rank that connects more often than expected does not count for a rank that has not connected yet.
+/* repeated_connect_test.c - a rank that connects more often than expected does not count for a rank
+ * that has not connected yet.
  *
- * Rank 0 waits for connections of two others. The first one makes all its connections again and again, as it does when a callback request
- * crosses its own attempt, or when it did not hear that it was accepted. The second one is stopped meanwhile. A rank that believes that
- * all have connected looks at its listener so rarely that, if both sides do, no encrypted hello comes to its end.
+ * Rank 0 waits for connections of two others. The first one makes all its connections again and
+ * again, as it does when a callback request crosses its own attempt, or when it did not hear that
+ * it was accepted. The second one is stopped meanwhile. A rank that believes that all have
+ * connected looks at its listener so rarely that, if both sides do, no encrypted hello comes to its
+ * end.
  *
- * Rank 0 counts the connections itself: a port that is asked for a connection which it is making already makes no other one.
+ * Rank 0 counts the connections itself: a port that is asked for a connection which it is making
+ * already makes no other one.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -56,7 +60,8 @@ static int connect_often(struct tutti_comm *comm, int rank, struct shared *share
     return 0;
 }
 
-/* As many as are missing, which are those of LATE: with the domain held, so that nobody else takes them. */
+/* As many as are missing, which are those of LATE: with the domain held, so that nobody else takes
+ * them. */
 static int take_again(struct tutti_comm *comm, int rank)
 {
     struct endpoint *const endpoint = endpoint_of(comm);

@@ -1,4 +1,5 @@
-/* A job is started again, with the same name, address, port and secret, while ranks of its last run still hang.
+/* A job is started again, with the same name, address, port and secret, while ranks of its last run
+ * still hang.
  *
  *     first run   meets; rank 0 ends without a word, and the others get PROC_FAILED. They do not end: they call again and again,
  *                 and look for rank 0 at the port where the second run listens now
@@ -115,7 +116,7 @@ static int play(struct tutti_comm *none, int number, int size, uint64_t seed, vo
     return result;
 }
 
-/* --------------------------------------------------------------------------------------------- the tests */
+/* ------------------------------------------------------------------------------------ the tests */
 
 static int find_ports(void)
 {

@@ -1,5 +1,6 @@
-/* A rank that has no descriptor left cannot even meet the others for a new communicator. They hear of it at once, through the old one,
- * which goes on, as does one beside it; and when the rank has descriptors again, the same call succeeds.
+/* A rank that has no descriptor left cannot even meet the others for a new communicator. They hear
+ * of it at once, through the old one, which goes on, as does one beside it; and when the rank has
+ * descriptors again, the same call succeeds.
  *
  * ctest: label=notsan waits */
 #include <fcntl.h>
@@ -58,7 +59,8 @@ static int derive_starved(struct tutti_comm *comm, int rank, int size, uint64_t 
     directly.algorithm = "pairwise";
     char who[32];
     snprintf(who, sizeof who, "rank %d (", scene->starved);
-    /* Connections between hosts are there before the descriptors go: each rank has something of each. */
+    /* Connections between hosts are there before the descriptors go: each rank has something of
+     * each. */
     RANKS_EXPECT(tutti_alltoall_with(one, all, 1, TUTTI_INT32, &directly, comm) == TUTTI_OK);
     RANKS_EXPECT(tutti_comm_dup(comm, NULL, &beside) == TUTTI_OK);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
@@ -97,8 +99,9 @@ static void run(const char *hosts, derive_function *derive, int starved)
     unsetenv("TUTTI_TEST_HOSTS");
 }
 
-/* Rank 2 sends something to rank 1, with which it has no connection yet, and has no descriptor for it. It leaves, and does not wait long
- * for what cannot go; rank 1 does not wait until its deadline. */
+/* Rank 2 sends something to rank 1, with which it has no connection yet, and has no descriptor for
+ * it. It leaves, and does not wait long for what cannot go; rank 1 does not wait until its
+ * deadline. */
 static int owe(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)size, (void)context;

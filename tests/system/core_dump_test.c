@@ -1,8 +1,9 @@
-/* A core dump of one rank contains the rank's own memory, and neither the memory of others nor unused room: a dump of all that would
- * allocate it, for every rank, in the memory that the ranks share.
+/* A core dump of one rank contains the rank's own memory, and neither the memory of others nor
+ * unused room: a dump of all that would allocate it, for every rank, in the memory that the ranks
+ * share.
  *
- * If the system writes cores to files, the test has one written, and measures the memory behind the shared objects. It reads the marks of
- * the mappings in any case.
+ * If the system writes cores to files, the test has one written, and measures the memory behind the
+ * shared objects. It reads the marks of the mappings in any case.
  *
  * ctest: label=nosan timeout=120
  */

@@ -1,5 +1,5 @@
-/* A sandbox denies a rank a system call that it needs to meet the others, as seccomp filters do: the rank does not wait for its deadline, and
- * its error says what was denied.
+/* A sandbox denies a rank a system call that it needs to meet the others, as seccomp filters do:
+ * the rank does not wait for its deadline, and its error says what was denied.
  *
  * The functions below fail on one rank (cmake/tests.cmake).
  *

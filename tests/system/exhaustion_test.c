@@ -1,11 +1,13 @@
-/* Memory, shared memory, or descriptors are at an end on one rank, at every point of a call where it asks for some: the n-th request
- * fails and so do all after it, or only that one, for n = 1, 2, 3, ... until the call needs no more.
+/* Memory, shared memory, or descriptors are at an end on one rank, at every point of a call where
+ * it asks for some: the n-th request fails and so do all after it, or only that one, for n = 1, 2,
+ * 3, ... until the call needs no more.
  *
- * That rank gets a named error, or does without. The others get one, too, before any deadline of an operation, or notice nothing. What
- * is there can be freed, no descriptor is left, and with the address sanitizer no memory.
+ * That rank gets a named error, or does without. The others get one, too, before any deadline of an
+ * operation, or notice nothing. What is there can be freed, no descriptor is left, and with the
+ * address sanitizer no memory.
  *
- * The library's calls of the functions below come here (cmake/tests.cmake). Not every n is tried, more of them with TUTTI_LONG=1, which
- * also tries ranks of two hosts.
+ * The library's calls of the functions below come here (cmake/tests.cmake). Not every n is tried,
+ * more of them with TUTTI_LONG=1, which also tries ranks of two hosts.
  *
  * ctest: label=notsan label=once timeout=900 waits
  */
@@ -32,7 +34,7 @@
 enum { RANKS = 3, COUNT = 20000, DESCRIPTORS_MAX = 40 };
 static const uint64_t SECOND = 1000000000u;
 
-/* ------------------------------------------------------------------------------------- what is at an end */
+/* ---------------------------------------------------------------------------- what is at an end */
 
 enum resource { MEMORY, SPACE, DESCRIPTORS };
 
@@ -165,7 +167,7 @@ static bool end_shortage(int n)
     return n < DESCRIPTORS_MAX;
 }
 
-/* --------------------------------------------------------------------------------------------- attempts */
+/* ------------------------------------------------------------------------------------- attempts */
 
 enum stage { CREATE, DUP, SPLIT, CALL, STARTED, SHRINK };
 static const char *const stage_names[] = {"create", "dup", "split", "call", "started", "shrink"};
@@ -228,7 +230,8 @@ static enum tutti_status call_started(struct tutti_comm *comm)
     return status;
 }
 
-/* What may be short of something. *comm is what create has made, or made before; *derived what others make of it. */
+/* What may be short of something. *comm is what create has made, or made before; *derived what
+ * others make of it. */
 static enum tutti_status do_stage(enum stage stage, const struct tutti_comm_options *options,
                                   struct tutti_comm **comm, struct tutti_comm **derived)
 {

@@ -177,7 +177,7 @@ static void a_communicator_of_64_ranks_is_small_and_quick(void **state)
     assert_true(ms < 10 * 5 * MANY);
 }
 
-/* ------------------------------------------------------------------------------------- processes */
+/* ------------------------------------------------------------------------------------ processes */
 
 struct timing {
     struct tutti_id id[3];

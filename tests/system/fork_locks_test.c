@@ -1,12 +1,14 @@
-/* fork_locks_test.c - a child that is forked while another thread has a lock of the library, or reads a file for it, makes a communicator and
- * uses it.
+/* fork_locks_test.c - a child that is forked while another thread has a lock of the library, or
+ * reads a file for it, makes a communicator and uses it.
  *
- * A thread of a fresh process makes a communicator, and stops at a point on its way: where it has just got the n-th lock, or is to read the
- * n-th file. The process forks. The thread goes on when fork() waits for a lock that the thread has, and otherwise only after fork(). All
- * points have their turn, whatever locks there are: those with a place in the program, of which all threads know.
+ * A thread of a fresh process makes a communicator, and stops at a point on its way: where it has
+ * just got the n-th lock, or is to read the n-th file. The process forks. The thread goes on when
+ * fork() waits for a lock that the thread has, and otherwise only after fork(). All points have
+ * their turn, whatever locks there are: those with a place in the program, of which all threads
+ * know.
  *
- * The functions below are wrapped (cmake/tests.cmake). Not with sanitizers: the other rank's thread may be within their allocators, which do
- * not bear a fork then.
+ * The functions below are wrapped (cmake/tests.cmake). Not with sanitizers: the other rank's thread
+ * may be within their allocators, which do not bear a fork then.
  *
  * ctest: label=nosan waits
  */
@@ -41,7 +43,7 @@ enum { POINTS_MAX = 64, HELD_MAX = 8, RANKS = 2, TRIES_MAX = 1000, PATIENCE_S = 
 enum { GOOD, BAD, NO_SUCH_POINT };
 static const uint64_t SECOND = 1000000000;
 
-/* ------------------------------------------------------------------------------------------------ points */
+/* --------------------------------------------------------------------------------------- points */
 
 extern char __executable_start, _end; /* of the program and its data; the linker's */
 
@@ -166,7 +168,7 @@ static void print_point(int number)
             (size_t)((uintptr_t)point - (uintptr_t)&__executable_start));
 }
 
-/* ---------------------------------------------------------------------------------------------- communicators */
+/* -------------------------------------------------------------------------------- communicators */
 
 struct use {
     struct tutti_id id;
@@ -285,7 +287,7 @@ static int fork_at_all_points(bool has_device)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static char folder[SCRATCH_BYTES];
 
@@ -326,7 +328,8 @@ static int remove_files(void **unused)
     return 0;
 }
 
-/* Locks of port, progress, monitor, watch, segments, heap, knowledge, rankings, stored plans and their folder, shares of devices; three files. */
+/* Locks of port, progress, monitor, watch, segments, heap, knowledge, rankings, stored plans and
+ * their folder, shares of devices; three files. */
 static void a_child_that_is_forked_at_any_lock_makes_a_communicator(void **unused)
 {
     (void)unused;

@@ -1,5 +1,5 @@
-/* fork() in the middle of use: the child is refused, frees what it inherited for itself alone, and makes its own;
- * the parent and its peers notice nothing.
+/* fork() in the middle of use: the child is refused, frees what it inherited for itself alone, and
+ * makes its own; the parent and its peers notice nothing.
  *
  * ctest: label=notsan timeout=120
  */
@@ -27,7 +27,8 @@
 #include "tests/kit/patient.h"
 #include "tests/worlds/ranks.h"
 
-/* Runs a function in a child of this process; what it returned, or -1. A child that hangs is ended. */
+/* Runs a function in a child of this process; what it returned, or -1. A child that hangs is ended.
+ * */
 typedef int child_function(int rank, void *context);
 static pid_t start_child(child_function *function, int rank, void *context)
 {
@@ -70,7 +71,7 @@ static int open_objects(void)
     return count;
 }
 
-/* ------------------------------------------------------------------------------------------ refusals */
+/* ------------------------------------------------------------------------------------- refusals */
 
 /* The status is INVALID_COMM, and the message tells why. */
 static bool is_refused(enum tutti_status status)
@@ -224,7 +225,8 @@ static void messages_survive_a_fork(void **state)
     expect_good(2, RANKS_PROCESSES, fork_between_messages, NULL);
 }
 
-/* A thread that was moving messages when its process forked left them half changed. Here a read of them ends the child. */
+/* A thread that was moving messages when its process forked left them half changed. Here a read of
+ * them ends the child. */
 static int free_what_is_half_changed(int rank, void *context)
 {
     struct tutti_comm *comm = context;
@@ -262,7 +264,8 @@ static void a_started_operation_survives_a_fork(void **state)
     expect_good(2, RANKS_PROCESSES, fork_under_way, NULL);
 }
 
-/* A thread in the middle of a blocking call, which holds the communicator; its child has neither. */
+/* A thread in the middle of a blocking call, which holds the communicator; its child has neither.
+ * */
 static void *wait_in_barrier(void *comm)
 {
     return (void *)(uintptr_t)tutti_barrier(comm);
@@ -299,7 +302,7 @@ static void a_blocked_call_of_another_thread_survives_a_fork(void **state)
     expect_good(2, RANKS_PROCESSES, fork_beside_a_call, NULL);
 }
 
-/* -------------------------------------------------------------------------------------------- memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 enum { MEMORY_BYTES = 1 << 16 };
 
@@ -398,7 +401,7 @@ static void a_fork_beside_allocating_threads_is_safe(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* -------------------------------------------------------------------------------------- among children */
+/* ------------------------------------------------------------------------------- among children */
 
 struct children {
     struct tutti_id id;

@@ -1,7 +1,8 @@
-/* A file system hangs: dumps of the flight recorder and numbers for Prometheus give up, and hold up neither calls nor the process's
- * monitor.
+/* A file system hangs: dumps of the flight recorder and numbers for Prometheus give up, and hold up
+ * neither calls nor the process's monitor.
  *
- * Nothing is mounted: the functions that this program calls hang in a folder of a certain name until the test lets them go.
+ * Nothing is mounted: the functions that this program calls hang in a folder of a certain name
+ * until the test lets them go.
  *
  * ctest: waits
  */

@@ -1,8 +1,10 @@
-/* What a rank of a communicator over many hosts keeps for it, as a table, and that it stays within a bound.
+/* What a rank of a communicator over many hosts keeps for it, as a table, and that it stays within
+ * a bound.
  *
- * 1,024 and 65,536 ranks are too many to run here. So the structures of one rank are built as they are for that many ranks, but for links
- * within the host and for a launcher; then it asks some ranks of other hosts and hears their answers. Programs and links are not counted:
- * they depend on the calls that are made.
+ * 1,024 and 65,536 ranks are too many to run here. So the structures of one rank are built as they
+ * are for that many ranks, but for links within the host and for a launcher; then it asks some
+ * ranks of other hosts and hears their answers. Programs and links are not counted: they depend on
+ * the calls that are made.
  *
  * Bytes are what malloc holds. Sanitizers have another malloc, which does not tell.
  *
@@ -34,21 +36,24 @@
 enum {
     HOST_RANKS = 8,
     PEERS = 16, /* that a rank asks: more than a ring has, or a tree of any of these sizes */
-    /* The bound. Whatever the ranks are: the communicator, what it has recorded, the room for a frame that nobody reads, and 8 KiB for
-     * structs of one a communicator (endpoint, network, router). */
+    /* The bound. Whatever the ranks are: the communicator, what it has recorded, the room for a
+     * frame that nobody reads, and 8 KiB for structs of one a communicator (endpoint, network,
+     * router). */
     FIXED_BYTES = sizeof(struct tutti_comm) + (RECORDER_ENTRIES + 1) * sizeof(struct record_entry) +
                   TCP_FRAME_BYTES_MAX + (8 << 10),
-    /* For each rank: its host and local number (8), its place in the order and its group (8), how long it was waited for (8), and how
-     * long the machine had delayed it and this one (8), flags (4), the way to it (1), and a pointer to a page in each of three maps (0.4):
-     * 37.4. */
+    /* For each rank: its host and local number (8), its place in the order and its group (8), how
+     * long it was waited for (8), and how long the machine had delayed it and this one (8), flags
+     * (4), the way to it (1), and a pointer to a page in each of three maps (0.4): 37.4. */
     RANK_BYTES = 38,
-    /* For each host: its first rank, how many it has, how many share its cores, how many these are, when to ask it to connect. */
+    /* For each host: its first rank, how many it has, how many share its cores, how many these are,
+     * when to ask it to connect. */
     HOST_BYTES = 24,
-    /* For each peer that was talked to: two connections (15 KB), control messages for it (13 KB), and what it said of one slot (1.4 KB); pages of
-     * the maps. */
+    /* For each peer that was talked to: two connections (15 KB), control messages for it (13 KB),
+     * and what it said of one slot (1.4 KB); pages of the maps. */
     PEER_BYTES = 34 << 10,
-    /* Of shared memory, for each rank of all hosts: its line in the table, and when somebody spoke of it; and for each of this host: its lines
-     * on the board, the calls that they show, and its control ring. */
+    /* Of shared memory, for each rank of all hosts: its line in the table, and when somebody spoke
+     * of it; and for each of this host: its lines on the board, the calls that they show, and its
+     * control ring. */
     SHARED_RANK_BYTES = sizeof(struct discovery_entry) + sizeof(struct board_said),
     SHARED_LOCAL_BYTES = sizeof(struct board_rank) + sizeof(struct control_ring) +
                          TRANSPORT_SLOT_COUNT * BOARD_CALLS * sizeof(struct board_call),

@@ -1,5 +1,5 @@
-/* The kernel, or a sandbox, has no membarrier(2): publishers fence for themselves; sleepers sleep as long as with it, and are woken as
- * surely.
+/* The kernel, or a sandbox, has no membarrier(2): publishers fence for themselves; sleepers sleep
+ * as long as with it, and are woken as surely.
  *
  * ctest: label=nosan
  */

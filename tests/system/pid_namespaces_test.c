@@ -1,5 +1,6 @@
-/* Ranks of one host in different PID namespaces, as with a container for each rank and the host's network: they find each other and
- * compute the right results, with any memory. All ranks name a killed rank at once, also those that cannot see its process.
+/* Ranks of one host in different PID namespaces, as with a container for each rank and the host's
+ * network: they find each other and compute the right results, with any memory. All ranks name a
+ * killed rank at once, also those that cannot see its process.
  *
  *     arrangement   rank 0      1         2         3          (of four; each box is a namespace)
  *     siblings     [1]         [1]       [1]       [1]         all have pid 1
@@ -63,7 +64,7 @@ struct scene {
 };
 static struct scene *scene;
 
-/* ------------------------------------------------------------------------------------------- namespaces */
+/* ----------------------------------------------------------------------------------- namespaces */
 
 static int mount_proc(void)
 {
@@ -98,7 +99,8 @@ static int go_home(enum home home, int rank)
     return enter_one(atomic_load(holder), "mnt", CLONE_NEWNS);
 }
 
-/* The work of a namespace's first process that is no rank: when it ends, so do the namespace and all processes in it. Does not return. */
+/* The work of a namespace's first process that is no rank: when it ends, so do the namespace and
+ * all processes in it. Does not return. */
 static void keep_namespace(pid_t child)
 {
     int status;
@@ -124,7 +126,7 @@ static const char *what_is_missing(void)
     return WEXITSTATUS(status) == 2 ? "no /proc can be mounted here" : NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------ ranks */
+/* ---------------------------------------------------------------------------------------- ranks */
 
 static int reduce(struct tutti_comm *comm, int rank, int64_t *data, size_t count)
 {
@@ -250,7 +252,7 @@ static int be_rank(const struct arrangement *arrangement, int rank)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------- a run */
+/* ---------------------------------------------------------------------------------------- a run */
 
 /* In the rank's namespace, as its first process or not; does not return. */
 static void begin(const struct arrangement *arrangement, int rank, int life)
@@ -270,7 +272,8 @@ static void begin(const struct arrangement *arrangement, int rank, int life)
     _exit(result);
 }
 
-/* From outside: the first process of a namespace has nobody else who could. All of its namespace dies with it. */
+/* From outside: the first process of a namespace has nobody else who could. All of its namespace
+ * dies with it. */
 static int kill_when_doomed(pid_t pid)
 {
     int status;
@@ -284,7 +287,8 @@ static int kill_when_doomed(pid_t pid)
     return waitpid(pid, &status, 0) == pid ? 0 : 1;
 }
 
-/* In a process of its own, whose later children are in the rank's namespace: nothing else should start any there. */
+/* In a process of its own, whose later children are in the rank's namespace: nothing else should
+ * start any there. */
 static int keep_rank(const struct arrangement *arrangement, int rank)
 {
     int life[2], status = 0;

@@ -1,6 +1,7 @@
-/* A rank has no descriptors or no address space left once communicators are made, and peers send from memory that it has never mapped.
- * The rank reads that memory by another path, or all ranks get an error that says what the rank lacks: never a deadline, and never an error
- * that names another rank. Ranks that use little memory need little address space.
+/* A rank has no descriptors or no address space left once communicators are made, and peers send
+ * from memory that it has never mapped. The rank reads that memory by another path, or all ranks
+ * get an error that says what the rank lacks: never a deadline, and never an error that names
+ * another rank. Ranks that use little memory need little address space.
  *
  * ctest: label=notsan timeout=120 waits
  */
@@ -24,7 +25,8 @@ static const uint64_t SECOND = 1000000000u;
 
 enum resource { DESCRIPTORS, ADDRESSES };
 
-/* So that nothing can be opened any more: as `ulimit -n 8` does, and by numbers that are all taken. */
+/* So that nothing can be opened any more: as `ulimit -n 8` does, and by numbers that are all taken.
+ * */
 static int starve_of_descriptors(void)
 {
     struct rlimit limit;
@@ -179,7 +181,7 @@ static void without_address_space_and_copies_that_is_said(void **state)
     expect((struct hunger){ADDRESSES, false, true});
 }
 
-/* ------------------------------------------------------------------------------------------- little is enough */
+/* ----------------------------------------------------------------------------- little is enough */
 
 static struct tutti_id *id;
 

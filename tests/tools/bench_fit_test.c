@@ -1,4 +1,5 @@
-/* The line that bench/paths draws through measured costs: it goes through exact points, no cost is below 0, and outliers do not bend it. */
+/* The line that bench/paths draws through measured costs: it goes through exact points, no cost is
+ * below 0, and outliers do not bend it. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* perf_check_test.c - what tutti-perf takes for right is right, and it finds whatever is wrong.
  *
- * The ranks live in one process here: a collective is computed from their send buffers, reductions by the scalar
- * kernels in every rotation of the ranks, then spoilt, then checked. The tool's own conversions are compared with
- * what the formats say, code by code.
+ * The ranks live in one process here: a collective is computed from their send buffers, reductions
+ * by the scalar kernels in every rotation of the ranks, then spoilt, then checked. The tool's own
+ * conversions are compared with what the formats say, code by code.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -101,9 +101,10 @@ static unsigned char *send_of(const struct world *world, int rank)
     return (unsigned char *)(uintptr_t)call.send;
 }
 
-/* ---------------------------------------------------------------------------------- the plain computation */
+/* ------------------------------------------------------------------------ the plain computation */
 
-/* Over the ranks, starting with `first`: another order of the same reduction, rounded at each step. */
+/* Over the ranks, starting with `first`: another order of the same reduction, rounded at each step.
+ * */
 static void allreduce(struct world *world, int first)
 {
     const enum reduction reduction = world->pattern.reduction;
@@ -131,8 +132,8 @@ static void allreduce(struct world *world, int first)
     for (int rank = 0; rank < RANKS; rank++) memcpy(recv_of(world, rank), total, bytes);
 }
 
-/* Copies block `from` of one rank's input to the place of block `to` of another one's output, whatever the
- * layouts: element by element. */
+/* Copies block `from` of one rank's input to the place of block `to` of another one's output,
+ * whatever the layouts: element by element. */
 static void move_block(struct world *world, int source, size_t from, int destination, size_t to)
 {
     struct buffers *const out = &world->buffers[source], *const in = &world->buffers[destination];
@@ -167,7 +168,7 @@ static void scatter(struct world *world)
     for (int to = 0; to < RANKS; to++) move_block(world, ROOT, (size_t)to, to, 0);
 }
 
-/* ------------------------------------------------------------------------------------------------- dtypes */
+/* --------------------------------------------------------------------------------------- dtypes */
 
 static const enum tutti_dtype narrow[] = {TUTTI_BFLOAT16, TUTTI_FLOAT16, TUTTI_FLOAT8_E4M3,
                                           TUTTI_FLOAT8_E5M2};
@@ -201,7 +202,8 @@ static void narrow_floats_are_what_their_formats_say(void **state)
     assert_true(decoded(TUTTI_BFLOAT16, 0x3f80) == 1 && decoded(TUTTI_BFLOAT16, 0xc040) == -3);
 }
 
-/* Between any two neighbours: below the middle down, above it up, and in the middle to the even code. */
+/* Between any two neighbours: below the middle down, above it up, and in the middle to the even
+ * code. */
 static void narrow_floats_round_to_nearest_even(void **state)
 {
     (void)state;
@@ -237,7 +239,7 @@ static void exact_ranges_are_exact(void **state)
     }
 }
 
-/* -------------------------------------------------------------------------------------------- reductions */
+/* ----------------------------------------------------------------------------------- reductions */
 
 static void right_reductions_pass_in_any_order(void **state)
 {
@@ -312,7 +314,7 @@ static void users_functions_are_associative(void **state)
         }
 }
 
-/* --------------------------------------------------------------------------------------- blocks and lists */
+/* ----------------------------------------------------------------------------- blocks and lists */
 
 static const struct setting layouts_to_try[] = {
     {.dtype = TUTTI_INT32, .skew = SKEW_LINEAR, .displs = DISPLS_PACKED},
@@ -328,7 +330,8 @@ static const struct setting lists_to_try[] = {
     {.dtype = TUTTI_INT64, .tensors = 4, .count = 1},
 };
 
-/* In place the result overwrites inputs that later moves would read, so it is computed out of place first. */
+/* In place the result overwrites inputs that later moves would read, so it is computed out of place
+ * first. */
 static void moves_are_right(const char *name, void (*move)(struct world *world),
                             const struct setting *settings, size_t setting_count)
 {
@@ -404,7 +407,7 @@ static void skewed_counts_agree_at_both_ends(void **state)
                 }
 }
 
-/* ------------------------------------------------------------------------------------------- what is found */
+/* -------------------------------------------------------------------------------- what is found */
 
 static void every_untouched_output_is_wrong(void **state)
 {
@@ -539,7 +542,7 @@ static void stale_results_are_found(void **state)
     world_release(&world);
 }
 
-/* --------------------------------------------------------------------------------------------------- plots */
+/* ---------------------------------------------------------------------------------------- plots */
 
 static char *temporary(const char *text)
 {

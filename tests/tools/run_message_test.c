@@ -1,5 +1,5 @@
-/* run_message_test.c - what tutti-run tells the other hosts arrives whole or is refused, and every rank has one
- * place on one host. */
+/* run_message_test.c - what tutti-run tells the other hosts arrives whole or is refused, and every
+ * rank has one place on one host. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -212,7 +212,7 @@ static void only_who_knows_the_token_reports(void **state)
     assert_false(is_report(""));
 }
 
-/* ------------------------------------------------------------------------------------------------- hosts */
+/* ---------------------------------------------------------------------------------------- hosts */
 
 /* "name:slots" of all of them. */
 static void expect_hosts(const char *text, const char *expected)

@@ -1,4 +1,5 @@
-/* No order of tutti-run to a host is lost, however many wait and however long the host does not read. */
+/* No order of tutti-run to a host is lost, however many wait and however long the host does not
+ * read. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

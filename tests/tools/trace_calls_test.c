@@ -1,4 +1,5 @@
-/* Calls of made-up dumps side by side: what is measured, who was late, and when clocks are not believed. */
+/* Calls of made-up dumps side by side: what is measured, who was late, and when clocks are not
+ * believed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,8 @@ static void set_text(char *to, const char *text)
     memcpy(to, text, strlen(text) + 1);
 }
 
-/* All ranks are in each call from its first to its 50th millisecond. Hosts' clocks count from different moments. */
+/* All ranks are in each call from its first to its 50th millisecond. Hosts' clocks count from
+ * different moments. */
 static void begin_scene(struct scene *scene, bool is_one_host, const char *call)
 {
     *scene = (struct scene){.calls = {.count = 0}};

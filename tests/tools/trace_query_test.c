@@ -1,4 +1,5 @@
-/* Processes that are asked what they do: all at once, answers of any length, and those that do not answer, by name.
+/* Processes that are asked what they do: all at once, answers of any length, and those that do not
+ * answer, by name.
  *
  * ctest: waits
  */
@@ -22,7 +23,7 @@
 enum { TEXT_SIZE = 1 << 20 };
 static const uint64_t SECOND = 1000000000;
 
-/* ------------------------------------------------------------------------------------- processes that are none */
+/* ---------------------------------------------------------------------- processes that are none */
 
 /* Of this test alone: no process has such a number. */
 static int number(int i)
@@ -75,7 +76,7 @@ static void say_rank(int fd, int i, int waits_for)
     local_socket_send(fd, text, (size_t)length, NULL, 0, clock_now_ns() + 20 * SECOND);
 }
 
-/* ---------------------------------------------------------------------------------------------------- asking */
+/* --------------------------------------------------------------------------------------- asking */
 
 static char out[TEXT_SIZE], err[TEXT_SIZE];
 
@@ -202,7 +203,7 @@ static void half_an_answer_is_none(void **state)
     assert_non_null(strstr(err, "ends in the middle of its answer\n"));
 }
 
-/* --------------------------------------------------------------------------------------------- long answers */
+/* --------------------------------------------------------------------------------- long answers */
 
 enum { CHOICES = 40, UNUSED = 16 };
 static size_t padded_bytes;

@@ -134,7 +134,7 @@ static void expect(struct scene *scene, enum verdict_kind kind, int culprit, con
     if (strstr(verdict.text, says) == NULL) fail_msg("it does not say: %s", says);
 }
 
-/* ------------------------------------------------------------------------------------------------- health */
+/* --------------------------------------------------------------------------------------- health */
 
 static void who_is_healthy_is_not_blamed(void **state)
 {
@@ -165,7 +165,7 @@ static void who_has_left_the_window_behind_is_no_different_caller(void **state)
     expect(&scene, VERDICT_NOTHING, -1, "nothing is wrong");
 }
 
-/* --------------------------------------------------------------------------------------------------- dead */
+/* ----------------------------------------------------------------------------------------- dead */
 
 static void a_rank_that_all_name_is_dead(void **state)
 {
@@ -251,7 +251,7 @@ static void only_a_missing_trace_is_left_to_blame(void **state)
            "it left no trace, no other trace says whether its process runs, and others wait");
 }
 
-/* ------------------------------------------------------------------------------------------- disagreements */
+/* -------------------------------------------------------------------------------- disagreements */
 
 static void the_odd_one_of_many_is_mismatched(void **state)
 {
@@ -308,7 +308,7 @@ static void a_failure_without_traces_of_it_is_told(void **state)
     expect(&scene, VERDICT_FAILED, 1, "ABORTED: rank 1 aborted: loss is NaN");
 }
 
-/* -------------------------------------------------------------------------------------------- late and slow */
+/* -------------------------------------------------------------------------------- late and slow */
 
 static void who_has_not_called_what_others_wait_in_is_late(void **state)
 {
@@ -392,7 +392,7 @@ static void who_does_not_send_what_somebody_is_blocked_for_is_late(void **state)
     }
 }
 
-/* -------------------------------------------------------------------------------------- several communicators */
+/* ------------------------------------------------------------------------ several communicators */
 
 static void the_cause_is_sought_in_all_communicators(void **state)
 {

@@ -1,4 +1,5 @@
-/* What tutti-tune measures, and which measurement makes an entry. That it measures at all is seen by tune_test.sh. */
+/* What tutti-tune measures, and which measurement makes an entry. That it measures at all is seen
+ * by tune_test.sh. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,9 @@
-/* buckets_test.c - gradient buckets: whatever the order in which gradients become ready on each rank, all ranks end with the
- * same averages, and with what norms and unused gradients make of them.
+/* buckets_test.c - gradient buckets: whatever the order in which gradients become ready on each
+ * rank, all ranks end with the same averages, and with what norms and unused gradients make of
+ * them.
  *
- * Gradients are small whole numbers, and ranks a power of two, so that averages are exact in every dtype. */
+ * Gradients are small whole numbers, and ranks a power of two, so that averages are exact in every
+ * dtype. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,7 +93,7 @@ static void shuffle(size_t *order, size_t count, uint64_t seed)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- averages */
+/* ------------------------------------------------------------------------------------- averages */
 
 static int average(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -141,7 +143,7 @@ static void gradients_are_averaged_in_any_order(void **state)
     expect_good(1, RANKS_DEFAULT, average, NULL);
 }
 
-/* ----------------------------------------------------------------------------------------------- norms */
+/* ---------------------------------------------------------------------------------------- norms */
 
 static int clip(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -194,7 +196,7 @@ static void norms_are_limited(void **state)
     expect_good(1, RANKS_DEFAULT, clip, NULL);
 }
 
-/* ------------------------------------------------------------------------------------- which goes where */
+/* ----------------------------------------------------------------------------- which goes where */
 
 static int deal(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -296,7 +298,7 @@ static void nothing_starts_before_finish_where_that_is_wanted(void **state)
     expect_good_both(2, wait_for_finish, NULL);
 }
 
-/* ------------------------------------------------------------------------------------------- mistakes */
+/* ------------------------------------------------------------------------------------- mistakes */
 
 static int go_wrong(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {

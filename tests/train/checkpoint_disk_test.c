@@ -1,7 +1,9 @@
-/* checkpoint_disk_test.c - checkpoints on disks that fill up, fail or are slow, and processes that are killed at any system call that changes
- * files: what was complete stays so, all ranks learn why, and the next checkpoint is written as ever.
+/* checkpoint_disk_test.c - checkpoints on disks that fill up, fail or are slow, and processes that
+ * are killed at any system call that changes files: what was complete stays so, all ranks learn
+ * why, and the next checkpoint is written as ever.
  *
- * The calls that change files are wrapped (cmake/tests.cmake). Those for files of the test's folder are counted.
+ * The calls that change files are wrapped (cmake/tests.cmake). Those for files of the test's folder
+ * are counted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +51,7 @@ static _Atomic bool is_gate_closed;
 /* What was called. */
 static char calls[CALLS_MAX][64];
 
-/* ------------------------------------------------------------------------------------------------- calls */
+/* ---------------------------------------------------------------------------------------- calls */
 
 ssize_t __real_write(int fd, const void *from, size_t bytes);
 int __real_fsync(int fd);
@@ -136,7 +138,7 @@ static void nothing_goes_wrong(void)
     atomic_store(&all_calls, 0);
 }
 
-/* ------------------------------------------------------------------------------------------------ folders */
+/* -------------------------------------------------------------------------------------- folders */
 
 static int make_folder(void **state)
 {
@@ -161,7 +163,7 @@ static bool is_there(const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* ------------------------------------------------------------------------------------------------ numbers */
+/* -------------------------------------------------------------------------------------- numbers */
 
 struct numbers {
     uint64_t own[NUMBERS];
@@ -206,7 +208,7 @@ static bool is_newest(struct tutti_checkpoints *c, struct numbers *numbers, uint
            are_numbers(numbers, step);
 }
 
-/* ------------------------------------------------------------------------------------------ disks that fail */
+/* ------------------------------------------------------------------------------ disks that fail */
 
 struct failure {
     enum call call;
@@ -343,7 +345,7 @@ static void all_ranks_learn_of_a_disk_that_fails(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- disks that wait */
+/* ------------------------------------------------------------------------------ disks that wait */
 
 static int wait_for_disk(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -374,7 +376,7 @@ static void training_goes_on_while_a_disk_is_slow(void **state)
     assert_int_equal(ranks_run(RANKS, NULL, wait_for_disk, NULL), 0);
 }
 
-/* ---------------------------------------------------------------------------------------------- one process */
+/* ---------------------------------------------------------------------------------- one process */
 
 /* A communicator of this process alone. */
 static int alone(int (*run)(struct tutti_comm *comm, void *context), void *context)
@@ -499,7 +501,7 @@ static void names_and_contents_are_on_the_disk_in_order(void **state)
     munmap(progress, sizeof *progress);
 }
 
-/* ----------------------------------------------------------------------------------------- one of two ranks */
+/* ----------------------------------------------------------------------------- one of two ranks */
 
 struct killing {
     int rank, at;

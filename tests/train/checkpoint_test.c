@@ -1,5 +1,6 @@
-/* checkpoint_test.c - what ranks save, any other ranks load: the state of the moment at which they saved. Mistakes, and files that are damaged,
- * end in one status on all ranks, which names rank and file. */
+/* checkpoint_test.c - what ranks save, any other ranks load: the state of the moment at which they
+ * saved. Mistakes, and files that are damaged, end in one status on all ranks, which names rank and
+ * file. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +38,7 @@ static int remove_folder(void **state)
     return 0;
 }
 
-/* ----------------------------------------------------------------------------------------------- tensors */
+/* -------------------------------------------------------------------------------------- tensors */
 
 struct whole {
     const char *name;
@@ -80,7 +81,8 @@ static struct tutti_checkpoint_tensor part_of(enum layout layout, size_t t, int 
     for (int d = 0; d < whole->dims; d++) part.shape[d] = part.extent[d] = whole->shape[d];
     const int last = whole->dims - 1;
     const int cut = layout == BY_ROWS ? 0 : layout == BY_COLUMNS || layout == MIXED ? last : -1;
-    /* Mixed: pairs of ranks have a slice together, as ZeRO divides it; one more rank has a slice of its own. */
+    /* Mixed: pairs of ranks have a slice together, as ZeRO divides it; one more rank has a slice of
+     * its own. */
     const size_t slices = layout == MIXED ? (n + 1) / 2 : n, slice = layout == MIXED ? r / 2 : r;
     if (cut >= 0 && whole->shape[cut] >= n) {
         part.first[cut] = whole->shape[cut] * slice / slices;
@@ -150,7 +152,7 @@ static void free_parts(struct parts *parts)
     for (size_t t = 0; t < TENSORS; t++) free(parts->tensors[t].data);
 }
 
-/* -------------------------------------------------------------------------------------- any other ranks */
+/* ------------------------------------------------------------------------------ any other ranks */
 
 static int save(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -237,7 +239,7 @@ static void elements_are_written_once(void **state)
     assert_int_equal(ranks_run(3, NULL, write_once, NULL), 0);
 }
 
-/* ------------------------------------------------------------------------------------------ which ones stay */
+/* ------------------------------------------------------------------------------ which ones stay */
 
 static bool has_steps(struct tutti_checkpoints *checkpoints, size_t wanted, uint64_t newest)
 {
@@ -292,9 +294,10 @@ static void newest_ones_stay(void **state)
     assert_int_equal(ranks_run(2, NULL, keep, NULL), 0);
 }
 
-/* ------------------------------------------------------------------------------------------------ mistakes */
+/* ------------------------------------------------------------------------------------- mistakes */
 
-/* All ranks get this status, with these words, from a call of which only rank 1's tensors were changed. */
+/* All ranks get this status, with these words, from a call of which only rank 1's tensors were
+ * changed. */
 #define EXPECT_ALL(call, status, words)                               \
     do {                                                              \
         RANKS_EXPECT((call) == (status));                             \
@@ -385,7 +388,7 @@ static void mistakes_are_named_on_all_ranks(void **state)
     assert_int_equal(ranks_run(2, NULL, refuse, NULL), 0);
 }
 
-/* ---------------------------------------------------------------------------------------- damaged files */
+/* -------------------------------------------------------------------------------- damaged files */
 
 static void change_file(const char *name, off_t at, unsigned char with)
 {
@@ -482,7 +485,7 @@ static void damaged_files_are_named_on_all_ranks(void **state)
     assert_int_equal(ranks_run(3, NULL, damage, NULL), 0);
 }
 
-/* ------------------------------------------------------------------------------------------------- shards */
+/* --------------------------------------------------------------------------------------- shards */
 
 /* What the shards of a rank have, at every stage; and only between steps. */
 static int look_at_shards(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)

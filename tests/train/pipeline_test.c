@@ -1,8 +1,9 @@
-/* pipeline_test.c - a pipeline computes, bit for bit, what one process computes, whatever the schedule; with as many messages as there must
- * be; and fails on all ranks at once.
+/* pipeline_test.c - a pipeline computes, bit for bit, what one process computes, whatever the
+ * schedule; with as many messages as there must be; and fails on all ranks at once.
  *
- * The model: part q makes x[i] * weight + q + i of each element x[i], in whole numbers that wrap. So gradients are exact, and every micro-
- * batch that is missing, doubled or of another one's data shows in them.
+ * The model: part q makes x[i] * weight + q + i of each element x[i], in whole numbers that wrap.
+ * So gradients are exact, and every micro- batch that is missing, doubled or of another one's data
+ * shows in them.
  *
  * ctest: timeout=240 waits
  */
@@ -79,7 +80,7 @@ static void compute_alone(struct model *model)
     }
 }
 
-/* --------------------------------------------------------------------------------------------------- a stage */
+/* -------------------------------------------------------------------------------------- a stage */
 
 struct stage {
     struct model *model; /* of which it has some parts */
@@ -154,7 +155,7 @@ static struct tutti_pipeline_options options_for(struct stage *stage)
     return options;
 }
 
-/* --------------------------------------------------------------------------------------------- right results */
+/* -------------------------------------------------------------------------------- right results */
 
 /* Messages of this rank in so many steps: one each way for each boundary on its sides. */
 static int expect_counters(const struct tutti_pipeline *pipeline,
@@ -266,7 +267,8 @@ static void schedules_in_any_order_do_too(void **state)
     expect_good(1, RANKS_DEFAULT, any_order, NULL);
 }
 
-/* The first stage reads no gradient before it has sent all activations, and the second one makes one of each at once. */
+/* The first stage reads no gradient before it has sent all activations, and the second one makes
+ * one of each at once. */
 static int lining_up(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)size, (void)context;
@@ -288,7 +290,8 @@ static void messages_that_line_up_hold_nobody_up(void **state)
     expect_good_both(2, lining_up, NULL);
 }
 
-/* Little memory: no more than what is in flight, what is about to come, and two of each that leave. */
+/* Little memory: no more than what is in flight, what is about to come, and two of each that leave.
+ * */
 static int memory(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;
@@ -317,7 +320,7 @@ static void memory_is_bounded_by_what_is_in_flight(void **state)
     expect_good_both(4, memory, NULL);
 }
 
-/* ---------------------------------------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------------------------- failures */
 
 static int refusals(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {

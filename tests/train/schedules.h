@@ -9,7 +9,8 @@
 struct tutti_schedule *schedules_random(struct chance *chance,
                                         const struct tutti_schedule_shape *shape);
 
-/* A schedule with these passes, the lists of all stages behind each other, each as long as it takes. NULL: it cannot be written. */
+/* A schedule with these passes, the lists of all stages behind each other, each as long as it
+ * takes. NULL: it cannot be written. */
 struct tutti_schedule *schedules_make(const struct tutti_schedule_shape *shape,
                                       const struct tutti_schedule_action *actions);
 

@@ -1,5 +1,6 @@
-/* What shards in mixed precision keep is what the formulas of ZeRO say, to the byte; and what they say of themselves is what they have
- * from the system: from malloc, whose calls are counted here, and from tutti_mem_alloc.
+/* What shards in mixed precision keep is what the formulas of ZeRO say, to the byte; and what they
+ * say of themselves is what they have from the system: from malloc, whose calls are counted here,
+ * and from tutti_mem_alloc.
  *
  * ctest: label=nosan
  */
@@ -20,7 +21,7 @@
 
 enum { LAYERS = 8, AHEAD = 1, RANKS_MAX = 4, STAGES = 4 };
 
-/* ------------------------------------------------------------------------------------- what the system gave */
+/* ------------------------------------------------------------------------- what the system gave */
 
 static _Atomic size_t private_bytes;
 
@@ -128,7 +129,7 @@ static int measure_now(const struct tutti_comm *comm, int rank, size_t *bytes)
     return 0;
 }
 
-/* --------------------------------------------------------------------------------------------------- shards */
+/* --------------------------------------------------------------------------------------- shards */
 
 static int do_steps(struct tutti_shards *shards, int rank)
 {

@@ -1,8 +1,8 @@
-/* shards_test.c - shards compute what one process does, and the same bits at every stage of ZeRO; send exactly as much as the paper
- * says; keep no more memory than that; and say what is wrong.
+/* shards_test.c - shards compute what one process does, and the same bits at every stage of ZeRO;
+ * send exactly as much as the paper says; keep no more memory than that; and say what is wrong.
  *
- * Gradients depend on the parameters, so whatever goes wrong in one step shows in the next. Where one process is compared, they are small
- * whole numbers, whose sums are exact. */
+ * Gradients depend on the parameters, so whatever goes wrong in one step shows in the next. Where
+ * one process is compared, they are small whole numbers, whose sums are exact. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static struct tutti_shards_options options_of(const struct setting *setting)
     return options;
 }
 
-/* ----------------------------------------------------------------------------------------------- a model */
+/* -------------------------------------------------------------------------------------- a model */
 
 static double get(const void *values, enum tutti_dtype dtype, size_t i)
 {
@@ -88,7 +88,8 @@ static int set_first_values(struct tutti_shards *shards, enum tutti_dtype dtype,
     return 0;
 }
 
-/* All passes of a step, with `samples` samples in micro-batches of which this rank has every `size`th. */
+/* All passes of a step, with `samples` samples in micro-batches of which this rank has every
+ * `size`th. */
 static int do_passes(struct tutti_shards *shards, const struct setting *setting, int step, int rank,
                      int size)
 {
@@ -146,7 +147,7 @@ static int train(struct tutti_comm *comm, const struct setting *setting, double 
     return tutti_shards_free(shards) != TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------ one process */
+/* ---------------------------------------------------------------------------------- one process */
 
 /* The papers' words, one element: what all ranks' micro-batches together make of it. */
 static double expected_value(const struct setting *setting, int samples, size_t group, size_t i)
@@ -208,7 +209,7 @@ static void shards_compute_what_one_process_does(void **state)
     expect_good(3, RANKS_THREADS, as_one, NULL);
 }
 
-/* -------------------------------------------------------------------------------------------------- bits */
+/* ----------------------------------------------------------------------------------------- bits */
 
 static int same_bits(struct tutti_comm *given, int rank, int size, uint64_t seed, void *context)
 {
@@ -246,9 +247,10 @@ static void all_stages_compute_the_same_bits(void **state)
     for (int size = 2; size <= 4; size++) expect_good(size, RANKS_DEFAULT, same_bits, NULL);
 }
 
-/* --------------------------------------------------------------------------------------- what is sent */
+/* --------------------------------------------------------------------------------- what is sent */
 
-/* n times the logical volume of a rank, in elements, of all that the communicator did so far: as its metrics have it. */
+/* n times the logical volume of a rank, in elements, of all that the communicator did so far: as
+ * its metrics have it. */
 static uint64_t volume_times_n(const struct tutti_comm *comm, size_t element_bytes)
 {
     const struct record_count *const counts = comm->health.recorder.counts;
@@ -259,7 +261,8 @@ static uint64_t volume_times_n(const struct tutti_comm *comm, size_t element_byt
     return (n - 1) * (2 * twice + once) / element_bytes;
 }
 
-/* What waits for a slot of the communicator is counted when it has one; after this nothing waits. */
+/* What waits for a slot of the communicator is counted when it has one; after this nothing waits.
+ * */
 static int use_all(struct tutti_shards *shards, int rank)
 {
     void *parameters;
@@ -321,7 +324,7 @@ static void volumes_are_those_of_the_paper(void **state)
     for (int size = 1; size <= 4; size++) expect_good(size, RANKS_DEFAULT, measure_volumes, NULL);
 }
 
-/* ---------------------------------------------------------------------------------------- what is kept */
+/* --------------------------------------------------------------------------------- what is kept */
 
 /* Groups of one size. */
 static int keep(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -368,7 +371,8 @@ static int keep(struct tutti_comm *comm, int rank, int size, uint64_t seed, void
         RANKS_EXPECT(counters.parameter_bytes == (stage == 3 ? share : all));
         RANKS_EXPECT(counters.gradient_bytes == (stage >= 2 ? share : all));
         RANKS_EXPECT(counters.state_bytes == 2 * (stage >= 1 ? share : all));
-        /* Gradients: one is computed, AHEAD are being reduced. Parameters: one is used, AHEAD are gathered. */
+        /* Gradients: one is computed, AHEAD are being reduced. Parameters: one is used, AHEAD are
+         * gathered. */
         const size_t most = (stage >= 2 ? 1 + AHEAD : 0) + (stage == 3 && size > 1 ? 1 + AHEAD : 0);
         RANKS_EXPECT(counters.buffer_bytes <= most * bytes);
         RANKS_EXPECT(tutti_shards_free(shards) == TUTTI_OK);
@@ -426,7 +430,7 @@ static void state_can_be_carried_over(void **state)
     expect_good(2, RANKS_DEFAULT, carry_over, NULL);
 }
 
-/* ------------------------------------------------------------------------------------------------ mistakes */
+/* ------------------------------------------------------------------------------------- mistakes */
 
 #define EXPECT_REFUSED(call, wanted, words)                         \
     do {                                                            \
@@ -612,7 +616,7 @@ static void options_of_a_step_that_differ_are_named(void **state)
     expect_good(3, RANKS_DEFAULT, differ, NULL);
 }
 
-/* --------------------------------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------------------------- failures */
 
 static int die(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {

@@ -1,6 +1,6 @@
 /* Any packets come from a peer's simulated network card, in any order with this rank's own calls.
- * Nothing may be written beyond its place, nothing may be read that was given back, nothing is given
- * back that still has to be read, and a broken peer stays broken.
+ * Nothing may be written beyond its place, nothing may be read that was given back, nothing is
+ * given back that still has to be read, and a broken peer stays broken.
  *
  * The input is a script: an operation (one byte) and its arguments. The script sees
  * what the transport sends, and can answer it. */
@@ -53,7 +53,7 @@ static void *must(void *memory)
     return memory;
 }
 
-/* --------------------------------------------------------------------------------------------- packets */
+/* -------------------------------------------------------------------------------------- packets */
 
 static void packet_left(struct queue_wire *wire, const struct card_packet *packet,
                         const struct card_message *message)
@@ -172,7 +172,7 @@ static void put_message(struct script *script)
     put(script, &packet, data);
 }
 
-/* ------------------------------------------------------------------------------------------ own doings */
+/* ----------------------------------------------------------------------------------- own doings */
 
 static void commit(struct script *script, unsigned link)
 {

@@ -68,7 +68,7 @@ static enum link_state await(struct card_world *world, struct link_rx *rx, struc
     return state;
 }
 
-/* ------------------------------------------------------------------------------------------ stopping */
+/* ------------------------------------------------------------------------------------- stopping */
 
 /* One rank posts, the other one expects, and at any time either gives up its links with the
  * memory. */
@@ -115,7 +115,7 @@ static void memory_is_not_touched_after_stopping(void **state)
     assert_true(refused > 10 && in_the_middle > 10);
 }
 
-/* ------------------------------------------------------------------------------------------- placing */
+/* -------------------------------------------------------------------------------------- placing */
 
 static void send_bytes(struct link_tx *tx, const void *bytes, size_t count)
 {
@@ -437,7 +437,7 @@ static void there_are_no_groups(void **state)
     card_world_free(world);
 }
 
-/* ------------------------------------------------------------------------------------------ strangers */
+/* ------------------------------------------------------------------------------------ strangers */
 
 /* Messages that no peer sends. The receives and links are those of the transport at the other
  * end. */
@@ -501,7 +501,7 @@ static void a_peer_that_makes_no_sense_is_broken(void **state)
     unsetenv("TUTTI_LOG");
 }
 
-/* ------------------------------------------------------------------------------------------- sleeping */
+/* ------------------------------------------------------------------------------------- sleeping */
 
 static void *wake_later(void *context)
 {
@@ -586,7 +586,7 @@ static void its_footprint_is_counted(void **state)
     card_world_free(world);
 }
 
-/* ------------------------------------------------------------------------------------------ processes */
+/* ------------------------------------------------------------------------------------ processes */
 
 enum { PROCESSES = 4, MESSAGES = 200 };
 static const uint64_t PATIENCE_NS = UINT64_C(30000000000);

@@ -107,7 +107,7 @@ static bool is_late(struct virtual_card *device)
     return draw_below(device, 1000) < LATE_PERMILLE;
 }
 
-/* ------------------------------------------------------------------------------------- completions */
+/* ---------------------------------------------------------------------------------- completions */
 
 static void complete(struct virtual_card *device, const struct card_completion *completion,
                      struct operation *operation)
@@ -169,7 +169,7 @@ static bool virtual_poll(struct card_device *base, struct card_completion *compl
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------- peers */
+/* ---------------------------------------------------------------------------------------- peers */
 
 static void flush_pair(struct virtual_card *device, int peer)
 {
@@ -262,7 +262,7 @@ static int virtual_caller(const struct card_device *base)
     return -1;
 }
 
-/* ------------------------------------------------------------------------------------------ memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 static enum tutti_status virtual_make_room(struct card_device *base, unsigned regions)
 {
@@ -319,7 +319,7 @@ static unsigned virtual_regions(const struct card_device *base)
     return device->regions.count;
 }
 
-/* ------------------------------------------------------------------------------------------- verbs */
+/* ---------------------------------------------------------------------------------------- verbs */
 
 static bool virtual_post_receive(struct card_device *base, int peer, uint64_t key, void *address,
                                  uint64_t id)
@@ -377,7 +377,7 @@ static bool virtual_write(struct card_device *base, int peer, const struct card_
     return add_operation(device, peer, &operation);
 }
 
-/* ----------------------------------------------------------------------------------------- sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 /* True: the wire took it. */
 static bool give(struct virtual_card *device, int peer, struct card_packet *packet)
@@ -480,7 +480,7 @@ static bool send_to(struct virtual_card *device, int peer)
     return moved;
 }
 
-/* --------------------------------------------------------------------------------------- receiving */
+/* ------------------------------------------------------------------------------------ receiving */
 
 static void add_ack(struct pair *pair, const struct card_packet *packet, bool is_refused)
 {
@@ -670,7 +670,7 @@ static bool take_packets(struct virtual_card *device)
     return taken > 0;
 }
 
-/* ----------------------------------------------------------------------------------------- looking */
+/* -------------------------------------------------------------------------------------- looking */
 
 static bool has_work(const struct pair *pair)
 {
@@ -720,7 +720,7 @@ static size_t virtual_bytes(const struct card_device *base)
     return bytes;
 }
 
-/* ------------------------------------------------------------------------------------------- waiting */
+/* -------------------------------------------------------------------------------------- waiting */
 
 static bool virtual_is_busy(const struct card_device *base)
 {
@@ -751,7 +751,7 @@ static int virtual_descriptor(struct card_device *base)
     return wire->ops->descriptor(wire);
 }
 
-/* -------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 /* Control messages still go over it. */
 static bool virtual_stop(struct card_device *base)

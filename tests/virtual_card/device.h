@@ -1,5 +1,5 @@
-/* device.h - a simulated network card (transport/card/card_device.h), for tests of the modules above
- * such a device. It is a strict one.
+/* device.h - a simulated network card (transport/card/card_device.h), for tests of the modules
+ * above such a device. It is a strict one.
  *
  *   rank a                                                              rank b
  *   send ──► operation ─┐                 ┌─ wire ─┐                 ┌─► posted receive ──► RECEIVED

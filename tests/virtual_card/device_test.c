@@ -137,7 +137,7 @@ static void expect_poison(const unsigned char *memory, size_t bytes)
     for (size_t i = 0; i < bytes; i++) assert_int_equal(memory[i], POISON);
 }
 
-/* ------------------------------------------------------------------------------------------- writing */
+/* -------------------------------------------------------------------------------------- writing */
 
 static void what_is_written_is_there_when_that_completes(void **state)
 {
@@ -256,7 +256,7 @@ static void regions_are_as_many_as_there_was_asked_room_for(void **state)
     close_world(&world);
 }
 
-/* ------------------------------------------------------------------------------------------ messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 static void post(struct world *world, int rank, unsigned number)
 {
@@ -348,7 +348,7 @@ static void queues_are_bounded(void **state)
     close_world(&world);
 }
 
-/* ------------------------------------------------------------------------------------------- strangers */
+/* ------------------------------------------------------------------------------------ strangers */
 
 static void a_peer_that_is_gone_is_lost(void **state)
 {

@@ -1,5 +1,6 @@
-/* A peer with a simulated network card whose messages are as they should be, and which lies in them: about what it has consumed, say. The
- * wire is a queue in memory, which the test holds up or lets go.
+/* A peer with a simulated network card whose messages are as they should be, and which lies in
+ * them: about what it has consumed, say. The wire is a queue in memory, which the test holds up or
+ * lets go.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -25,7 +26,7 @@ struct peer {
     struct link_tx *tx;
 };
 
-/* ---------------------------------------------------------------------------------------------- the peer */
+/* ------------------------------------------------------------------------------------- the peer */
 
 static void packet_left(struct queue_wire *wire, const struct card_packet *packet,
                         const struct card_message *message)
@@ -90,7 +91,7 @@ static void leave(struct peer *peer)
     free(peer);
 }
 
-/* ------------------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 /* The card still has to read the memory of a message which its receiver says that it consumed. */
 static void memory_is_kept_until_it_is_read_whatever_its_receiver_says(void **state)

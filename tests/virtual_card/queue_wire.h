@@ -1,5 +1,5 @@
-/* queue_wire.h - a wire in memory between a simulated network card, of rank 0, and a peer that a test plays, rank 1: it sees which packets the
- * card sends, and puts before it what it likes. */
+/* queue_wire.h - a wire in memory between a simulated network card, of rank 0, and a peer that a
+ * test plays, rank 1: it sees which packets the card sends, and puts before it what it likes. */
 #ifndef TUTTI_TESTS_VIRTUAL_CARD_QUEUE_WIRE_H
 #define TUTTI_TESTS_VIRTUAL_CARD_QUEUE_WIRE_H
 

@@ -1,6 +1,6 @@
-/* Whole jobs over simulated network cards in thousands of simulated worlds (tests/sim/engine_sim.h says
- * what must hold in each): ranks crash in the middle of a remote write, stall, are cut off, and
- * give up links while peers write into what they offered.
+/* Whole jobs over simulated network cards in thousands of simulated worlds (tests/sim/engine_sim.h
+ * says what must hold in each): ranks crash in the middle of a remote write, stall, are cut off,
+ * and give up links while peers write into what they offered.
  *
  *     tests_virtual_card_schedules_test                              what CI runs; with TUTTI_LONG=1 many more
  *     tests_virtual_card_schedules_test --seeds N [--seed S]     as many as you like; stops at the first that fails, prints its seed

@@ -44,7 +44,7 @@ static socklen_t address_of(uint64_t key, int rank, struct sockaddr_un *address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)bytes);
 }
 
-/* ------------------------------------------------------------------------------------------ packets */
+/* -------------------------------------------------------------------------------------- packets */
 
 static enum card_wire_result socket_send(struct card_wire *base, int to, const void *packet,
                                          size_t bytes)
@@ -126,7 +126,7 @@ static size_t socket_receive(struct card_wire *base, void *packet, int *from)
     return 0;
 }
 
-/* ----------------------------------------------------------------------------------------- sleeping */
+/* ------------------------------------------------------------------------------------- sleeping */
 
 static uint64_t socket_now_ns(const struct card_wire *wire)
 {
@@ -163,7 +163,7 @@ static int socket_descriptor(struct card_wire *base)
     return wire_of(base)->epoll_fd;
 }
 
-/* --------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 static void socket_close(struct card_wire *base)
 {

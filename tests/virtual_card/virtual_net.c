@@ -56,7 +56,7 @@ static int index_of(const struct virtual_net *net, int card, int rank)
     return card * net->options.size + rank;
 }
 
-/* ------------------------------------------------------------------------------------------- flights */
+/* -------------------------------------------------------------------------------------- flights */
 
 static int find_tag(struct virtual_net *net)
 {
@@ -169,7 +169,7 @@ static const struct card_wire_ops wire_ops = {.send = virtual_send,
                                               .descriptor = virtual_descriptor,
                                               .close = virtual_close};
 
-/* ------------------------------------------------------------------------------------------ arriving */
+/* ------------------------------------------------------------------------------------- arriving */
 
 static void arrive(struct virtual_net *net, struct virtual_wire *wire, int tag)
 {
@@ -234,7 +234,7 @@ void virtual_net_mend(struct virtual_net *net, int one, int other)
     }
 }
 
-/* ---------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 static struct card_device *create_card(struct virtual_net *net, int card, int rank, int node)
 {

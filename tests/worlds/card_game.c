@@ -46,7 +46,7 @@ uint64_t card_game_play(struct card_mood mood, unsigned messages, uint64_t seed)
     return further;
 }
 
-/* ------------------------------------------------------------------------------------ as a program */
+/* --------------------------------------------------------------------------------- as a program */
 
 enum { MESSAGES = 40 };
 

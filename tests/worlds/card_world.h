@@ -1,6 +1,5 @@
-/* card_world.h - ranks over network cards in one thread, for their tests: simulated ones, between them real sockets, or virtual time; or
- * those of a provider of libfabric.
- * Assertions are cmocka's.
+/* card_world.h - ranks over network cards in one thread, for their tests: simulated ones, between
+ * them real sockets, or virtual time; or those of a provider of libfabric. Assertions are cmocka's.
  */
 #ifndef TUTTI_TESTS_WORLDS_CARD_WORLD_H
 #define TUTTI_TESTS_WORLDS_CARD_WORLD_H
@@ -36,7 +35,8 @@ struct transport *const *card_world_transports(const struct card_world *world);
 struct link_world card_world_links(struct card_world *world);
 /* A rank moves its links, or an event happens. */
 void card_world_step(void *world);
-/* Steps until every rank has consumed everything; expects that nothing was wrong, and that no memory is registered. */
+/* Steps until every rank has consumed everything; expects that nothing was wrong, and that no
+ * memory is registered. */
 void card_world_settle(struct card_world *world);
 void card_world_expect_sound(const struct card_world *world);
 /* The device of that card of a rank; NULL: there is none. */

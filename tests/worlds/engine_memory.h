@@ -1,5 +1,6 @@
-/* engine_memory.h - memory of a kind, for tests of the engine: the host's, or that of a stand-in (engine_dummy.h), which is touched between
- * engine_memory_begin and engine_memory_end alone. Assertions are cmocka's. */
+/* engine_memory.h - memory of a kind, for tests of the engine: the host's, or that of a stand-in
+ * (engine_dummy.h), which is touched between engine_memory_begin and engine_memory_end alone.
+ * Assertions are cmocka's. */
 #ifndef TUTTI_TESTS_WORLDS_ENGINE_MEMORY_H
 #define TUTTI_TESTS_WORLDS_ENGINE_MEMORY_H
 

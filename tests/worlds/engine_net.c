@@ -25,7 +25,8 @@ struct message {
     struct parcel *parcel; /* in which its data is; or NULL */
 };
 
-/* A shared slot on its way; freed when the last reader is done, so that a sanitizer sees who comes later. */
+/* A shared slot on its way; freed when the last reader is done, so that a sanitizer sees who comes
+ * later. */
 struct parcel {
     char *data;
     size_t bytes;
@@ -90,7 +91,7 @@ uint64_t engine_net_draw(struct engine_net *net)
     return chance_next(&net->random);
 }
 
-/* ------------------------------------------------------------------------------------------ memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 const struct memory_kind *engine_net_kind(const struct engine_net *net, int rank)
 {
@@ -104,7 +105,7 @@ static bool may_reach(const struct engine_net *net, int rank)
     return net->mood.reaches_far || engine_net_kind(net, rank) == NULL;
 }
 
-/* ------------------------------------------------------------------------------------------ sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 static bool is_moody(struct engine_net *net)
 {
@@ -224,7 +225,7 @@ static bool net_refer(struct link_tx *link, const void *address, size_t bytes,
     return net->mood.for_messages && net->mood.reach != REACH_NONE && engine_net_draw(net) % 2 == 0;
 }
 
-/* ------------------------------------------------------------------------------------- shared slots */
+/* --------------------------------------------------------------------------------- shared slots */
 
 static enum tutti_status net_open_shared_slots(struct transport *transport, int slot)
 {
@@ -288,7 +289,7 @@ static void parcel_was_read(struct engine_net *net, struct parcel *parcel)
     free(parcel);
 }
 
-/* ---------------------------------------------------------------------------------------- receiving */
+/* ------------------------------------------------------------------------------------ receiving */
 
 static struct message *message_of(const struct reader *reader)
 {
@@ -456,7 +457,8 @@ static bool are_near(const struct engine_net *net, int a, int b)
     return net->mood.host_of == NULL || net->mood.host_of[a] == net->mood.host_of[b];
 }
 
-/* Of a link between two ranks, or to a group of which one is a member; peer: the one at the other end, or LINK_TO_GROUP. */
+/* Of a link between two ranks, or to a group of which one is a member; peer: the one at the other
+ * end, or LINK_TO_GROUP. */
 static unsigned capabilities_of(const struct engine_net *net, int rank, int peer)
 {
     if (peer != LINK_TO_GROUP && !are_near(net, rank, peer)) return 0;

@@ -1,5 +1,6 @@
-/* engine_net.h - links between ranks in one thread, for tests of the engine and of point to point (p2p_world.h): slow, short of room and
- * moody. Or those of another world. Assertions are cmocka's. */
+/* engine_net.h - links between ranks in one thread, for tests of the engine and of point to point
+ * (p2p_world.h): slow, short of room and moody. Or those of another world. Assertions are
+ * cmocka's. */
 #ifndef TUTTI_TESTS_WORLDS_ENGINE_NET_H
 #define TUTTI_TESTS_WORLDS_ENGINE_NET_H
 
@@ -20,14 +21,16 @@ struct engine_mood {
     enum link_reach reach;
     bool expects;    /* what is expected may be stored where it is, and now and then is not */
     unsigned shares; /* shared slots of each rank; 0: it has none */
-    /* Of each rank; NULL: all are on one. The ranks of a host are a group, and only links between them share and advertise. */
+    /* Of each rank; NULL: all are on one. The ranks of a host are a group, and only links between
+     * them share and advertise. */
     const int *host_of;
     const struct path_table *paths; /* within a host; NULL: those of shared memory */
     const struct engine_dummy
         *dummy;       /* in whose memory some ranks have their buffers and their places; or NULL */
     unsigned far;     /* those ranks, a bit each */
     bool reaches_far; /* links reach such memory, too */
-    /* Links are those of point to point: in its slot, opened for pieces; they refer to memory, if they reach it and are in the mood. */
+    /* Links are those of point to point: in its slot, opened for pieces; they refer to memory, if
+     * they reach it and are in the mood. */
     bool for_messages;
     size_t fetch_bytes; /* that one fetch brings at most; 0: many */
 };
@@ -35,7 +38,8 @@ struct engine_mood {
 struct engine_net; /* opaque: the links of all ranks */
 
 struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t seed);
-/* The same over the transports of another world, which stays its owner's, and is moved before each look. */
+/* The same over the transports of another world, which stays its owner's, and is moved before each
+ * look. */
 struct engine_net *engine_net_over(const struct link_world *world, uint64_t seed);
 void engine_net_free(struct engine_net *net);
 /* Moves that other world; nothing otherwise. */
@@ -58,7 +62,8 @@ uint64_t engine_net_handed_on(const struct engine_net *net);
 /* Shared slots that were filled and sent so far, and messages on multicast links. */
 uint64_t engine_net_shared(const struct engine_net *net);
 uint64_t engine_net_multicast(const struct engine_net *net);
-/* Whatever was sent was read, and what was shared came back: the next operation finds its links empty. */
+/* Whatever was sent was read, and what was shared came back: the next operation finds its links
+ * empty. */
 void engine_net_expect_empty(struct engine_net *net);
 
 #endif

@@ -22,7 +22,7 @@ enum {
 
 static const int32_t UNTOUCHED = -1, SCRIBBLED = -2;
 
-/* ------------------------------------------------------------------------------------ counts, values */
+/* ------------------------------------------------------------------------------- counts, values */
 
 void engine_job_vary(struct engine_job *job, size_t count_max, uint64_t seed)
 {
@@ -91,7 +91,7 @@ static int32_t expected(const struct engine_job *job, int rank, size_t block, si
     }
 }
 
-/* ------------------------------------------------------------------------------------------ buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
 static int32_t *element(const struct engine_buffer *buffer, size_t i)
 {
@@ -196,7 +196,7 @@ static void free_buffer(struct engine_buffer *buffer)
     *buffer = (struct engine_buffer){0};
 }
 
-/* --------------------------------------------------------------------------------------------- jobs */
+/* ----------------------------------------------------------------------------------------- jobs */
 
 static size_t block_counts(const struct engine_job *job, int rank, bool is_input, size_t *counts)
 {

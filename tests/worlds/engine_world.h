@@ -1,6 +1,6 @@
-/* engine_world.h - collectives run by the engine in one thread, for its tests: every rank's program over the links of
- * engine_net.h, on buffers that lie in one piece or in many, with blocks of one count or of counts of
- * their own; and whether the results are right. Assertions are cmocka's.
+/* engine_world.h - collectives run by the engine in one thread, for its tests: every rank's program
+ * over the links of engine_net.h, on buffers that lie in one piece or in many, with blocks of one
+ * count or of counts of their own; and whether the results are right. Assertions are cmocka's.
  */
 #ifndef TUTTI_TESTS_WORLDS_ENGINE_WORLD_H
 #define TUTTI_TESTS_WORLDS_ENGINE_WORLD_H
@@ -53,10 +53,12 @@ struct engine_rank {
     bool done;
 };
 
-/* Plans, binds and makes ready to run; inputs have their values. The operation is initialised before. */
+/* Plans, binds and makes ready to run; inputs have their values. The operation is initialised
+ * before. */
 void engine_rank_prepare(const struct engine_job *job, struct engine_net *net, int rank,
                          struct engine_rank *own);
-/* Makes it ready once more. Where a gate is before it, its input has its values when that opens, and not earlier. */
+/* Makes it ready once more. Where a gate is before it, its input has its values when that opens,
+ * and not earlier. */
 void engine_rank_prepare_again(struct engine_net *net, int rank, struct engine_rank *own);
 /* Its input has its values again, and its output none. */
 void engine_rank_fill(const struct engine_job *job, int rank, struct engine_rank *own);

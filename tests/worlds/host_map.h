@@ -23,7 +23,8 @@ struct host_map {
     int host_of[HOST_MAP_RANKS_MAX], rack_of[HOST_MAP_RANKS_MAX], room_of[HOST_MAP_RANKS_MAX];
 };
 
-/* Group numbers are not 0, 1, 2, ..; ranks are dealt to hosts one host after the other, in turns, or by chance. */
+/* Group numbers are not 0, 1, 2, ..; ranks are dealt to hosts one host after the other, in turns,
+ * or by chance. */
 void host_map_init(struct host_map *map, const struct host_shape *shape, enum numbering numbering,
                    uint32_t seed);
 /* Hosts of 3, 1, 2, 3, .. ranks, as many as there are; racks of 2, 1, 2, .. hosts. */

@@ -1,5 +1,6 @@
-/* launched_rank.h - a rank as launchers start it: who it is, and where all meet, lies in its environment (RANK, WORLD_SIZE,
- * LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT). For the one thread of a process. */
+/* launched_rank.h - a rank as launchers start it: who it is, and where all meet, lies in its
+ * environment (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT). For the
+ * one thread of a process. */
 #ifndef TUTTI_TESTS_WORLDS_LAUNCHED_RANK_H
 #define TUTTI_TESTS_WORLDS_LAUNCHED_RANK_H
 
@@ -11,8 +12,8 @@ struct launched_rank {
 
 void launched_rank_become(const struct launched_rank *self);
 
-/* The first of that many ports in a row that nobody has; -1: there are none. They lie below those from which connections go out,
- * or somebody who connects may find itself. */
+/* The first of that many ports in a row that nobody has; -1: there are none. They lie below those
+ * from which connections go out, or somebody who connects may find itself. */
 int launched_rank_find_ports(int count);
 
 #endif

@@ -1,5 +1,6 @@
-/* link_game.h - many links between two ranks at once: messages of any size, committed and posted, taken in any portions, expected or not.
- * Every byte comes once and in order, and a link that is not read holds up no other. Assertions are cmocka's. */
+/* link_game.h - many links between two ranks at once: messages of any size, committed and posted,
+ * taken in any portions, expected or not. Every byte comes once and in order, and a link that is
+ * not read holds up no other. Assertions are cmocka's. */
 #ifndef TUTTI_TESTS_WORLDS_LINK_GAME_H
 #define TUTTI_TESTS_WORLDS_LINK_GAME_H
 
@@ -16,7 +17,8 @@ struct link_game_rules {
 
 struct link_game; /* opaque: a game that is over */
 
-/* Until all has come and is consumed. The caller frees the game, and before that the world, whose ranks may still expect something in it. */
+/* Until all has come and is consumed. The caller frees the game, and before that the world, whose
+ * ranks may still expect something in it. */
 struct link_game *link_game_play(const struct link_world *world,
                                  const struct link_game_rules *rules);
 void link_game_free(struct link_game *game);

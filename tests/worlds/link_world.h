@@ -1,5 +1,5 @@
-/* link_world.h - a world as games see it: the transports of ranks in one thread, and what moves them. tcp_world_links, card_world_links and
- * router_world_links give it. */
+/* link_world.h - a world as games see it: the transports of ranks in one thread, and what moves
+ * them. tcp_world_links, card_world_links and router_world_links give it. */
 #ifndef TUTTI_TESTS_WORLDS_LINK_WORLD_H
 #define TUTTI_TESTS_WORLDS_LINK_WORLD_H
 

@@ -1,5 +1,5 @@
-/* local_world.h - the transports of ranks that share a segment, all in this process; and a small net of them, whose segment the test
- * sees. For tests with one thread. */
+/* local_world.h - the transports of ranks that share a segment, all in this process; and a small
+ * net of them, whose segment the test sees. For tests with one thread. */
 #ifndef TUTTI_TESTS_WORLDS_LOCAL_WORLD_H
 #define TUTTI_TESTS_WORLDS_LOCAL_WORLD_H
 
@@ -8,8 +8,9 @@
 
 enum { LOCAL_WORLD_RANKS_MAX = 64 };
 
-/* Ranks wait for each other when they open, so each does it in a thread of its own. They take each other for `peer`; names and checks:
- * as in host_options. Returns a descriptor of the segment, the caller's. */
+/* Ranks wait for each other when they open, so each does it in a thread of its own. They take each
+ * other for `peer`; names and checks: as in host_options. Returns a descriptor of the segment, the
+ * caller's. */
 int local_world_open(int size, struct host_peer peer, const int *names, bool checks,
                      size_t board_bytes, struct transport **transports);
 

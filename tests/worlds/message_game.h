@@ -1,5 +1,6 @@
-/* message_game.h - point to point between ranks in one thread, over whatever transport: messages come to their receivers in order and as
- * they were sent. A game is made of what each rank sends and receives, one after the other. Assertions are cmocka's. */
+/* message_game.h - point to point between ranks in one thread, over whatever transport: messages
+ * come to their receivers in order and as they were sent. A game is made of what each rank sends
+ * and receives, one after the other. Assertions are cmocka's. */
 #ifndef TUTTI_TESTS_WORLDS_MESSAGE_GAME_H
 #define TUTTI_TESTS_WORLDS_MESSAGE_GAME_H
 
@@ -18,7 +19,8 @@ void message_game_receive(struct message_game *game, int rank, int from, int tag
 /* Messages from each rank to any others, of sizes up to bytes_max, with the tags in turn. */
 void message_game_add_any(struct message_game *game, uint64_t *random, size_t bytes_max);
 
-/* A rank starts something in one of so many steps; 0: all of it before the first one. Frees the game. */
+/* A rank starts something in one of so many steps; 0: all of it before the first one. Frees the
+ * game. */
 void message_game_play(struct message_game *game, const struct link_world *world, unsigned starts);
 
 #endif

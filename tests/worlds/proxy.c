@@ -50,7 +50,8 @@ static void *carry_on(void *context)
     return NULL;
 }
 
-/* What this process sent and its proxies still hold goes on before it ends, as the kernel would see to it without them. */
+/* What this process sent and its proxies still hold goes on before it ends, as the kernel would see
+ * to it without them. */
 static void finish(void)
 {
     for (int ms = 0; atomic_load(&open_count) > 0 && ms < LAST_BYTES_MS_MAX; ms++)

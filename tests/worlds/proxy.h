@@ -1,7 +1,7 @@
 /* proxy.h - somebody between two ends of TCP connections, who sees what goes by, and may change it.
  *
- * A program that has a connect() of its own, in place of the C library's, leads its connections to proxies in its own process: each
- * takes one connection, makes the other half, and ends with it.
+ * A program that has a connect() of its own, in place of the C library's, leads its connections to
+ * proxies in its own process: each takes one connection, makes the other half, and ends with it.
  */
 #ifndef TUTTI_TESTS_WORLDS_PROXY_H
 #define TUTTI_TESTS_WORLDS_PROXY_H

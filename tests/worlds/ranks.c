@@ -52,7 +52,8 @@ static _Noreturn void die(const char *what)
     abort();
 }
 
-/* Not from malloc: the leak checker of a child, which has left the parent's frames behind, would blame the rank for it. */
+/* Not from malloc: the leak checker of a child, which has left the parent's frames behind, would
+ * blame the rank for it. */
 void *ranks_share(size_t bytes)
 {
     void *const memory =
@@ -127,7 +128,7 @@ static struct ranks_outcome judge(int returned)
     return (struct ranks_outcome){returned == 0 ? RANKS_GOOD : RANKS_RETURNED, returned};
 }
 
-/* ----------------------------------------------------------------------------------------- processes */
+/* ------------------------------------------------------------------------------------ processes */
 
 /* What a child leaves for its parent, in memory that both see. */
 struct control_message {
@@ -141,8 +142,9 @@ struct child {
     bool killed;
 };
 
-/* Returns the child's exit status.  It is no _Noreturn function: those need not save the registers in which
- * their callers may keep the only pointer to memory, and the leak checker looks for pointers. */
+/* Returns the child's exit status.  It is no _Noreturn function: those need not save the registers
+ * in which their callers may keep the only pointer to memory, and the leak checker looks for
+ * pointers. */
 static __attribute__((noinline)) int be_child(const struct run *run, int rank, pid_t parent,
                                               struct control_message *note)
 {
@@ -243,7 +245,7 @@ static void run_processes(int n, const struct run *run, unsigned deadline_ms,
     munmap(notes, (size_t)n * sizeof *notes);
 }
 
-/* ------------------------------------------------------------------------------------------- threads */
+/* -------------------------------------------------------------------------------------- threads */
 
 struct crew {
     const struct run *run;
@@ -366,7 +368,7 @@ static void run_threads(int n, const struct run *run, unsigned deadline_ms,
     free(members);
 }
 
-/* ----------------------------------------------------------------------------------------------- both */
+/* ----------------------------------------------------------------------------------------- both */
 
 static void print_fate(int rank, struct ranks_outcome outcome)
 {
@@ -407,7 +409,8 @@ int ranks_run(int n, const struct ranks_options *options, ranks_function *functi
     if (options->comm_options != NULL) run.comm_options = *options->comm_options;
     run.comm_options.size = n;
     run.comm_options.id = &run.id;
-    /* Ranks that never arrive are a straggler's fate too: let the others tell which before they are killed. */
+    /* Ranks that never arrive are a straggler's fate too: let the others tell which before they are
+     * killed. */
     if (run.comm_options.init_timeout_ns == 0)
         run.comm_options.init_timeout_ns = (uint64_t)deadline_ms * 1000000 / 4 * 3;
     if (!run.without_comm && tutti_id_create(&run.id) != TUTTI_OK) {

@@ -11,18 +11,19 @@
  *     assert_int_equal(ranks_run(4, NULL, sums, NULL), 0);
  *
  * Invariants
- *  1. ranks_run returns within the deadline plus a few seconds.  Stragglers are killed (processes), or their
- *     communicator is aborted and, should that not help, the whole test program aborts (threads).
+ *  1. ranks_run returns within the deadline plus a few seconds.  Stragglers are killed (processes),
+ *     or their communicator is aborted and, should that not help, the whole test program aborts
+ *     (threads).
  *  2. No rank outlives the test program.
  *  3. A rank that does not return 0, for whatever reason, is counted and its fate is printed.
  *  4. The seed is printed; TUTTI_TEST_SEED repeats a run.
  *
- * cmocka's assertions leave a test with longjmp, which cannot work across processes and threads: in a rank
- * use RANKS_EXPECT.  A cmocka assertion that fails there aborts the rank (of a process) or the test (of a
- * thread).
+ * cmocka's assertions leave a test with longjmp, which cannot work across processes and threads: in
+ * a rank use RANKS_EXPECT.  A cmocka assertion that fails there aborts the rank (of a process) or
+ * the test (of a thread).
  *
- * Threads of a rank function share the context; processes have copies of it, so what they write there is
- * lost unless it lies in shared memory.
+ * Threads of a rank function share the context; processes have copies of it, so what they write
+ * there is lost unless it lies in shared memory.
  */
 #ifndef TUTTI_TESTS_WORLDS_RANKS_H
 #define TUTTI_TESTS_WORLDS_RANKS_H
@@ -64,17 +65,17 @@ struct ranks_options {
     struct ranks_outcome *outcomes;                /* one per rank, filled in; or NULL */
 };
 
-/* Runs on each rank.  The harness created comm and frees it afterwards.  seed is the same on all ranks.
- * Returns 0 when all is well. */
+/* Runs on each rank.  The harness created comm and frees it afterwards.  seed is the same on all
+ * ranks. Returns 0 when all is well. */
 typedef int ranks_function(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                            void *context);
 
-/* Runs function on n ranks (n > 0) and waits for them.  Call from the test's one thread.  options may be
- * NULL.  Returns the number of ranks that were not RANKS_GOOD. */
+/* Runs function on n ranks (n > 0) and waits for them.  Call from the test's one thread.  options
+ * may be NULL.  Returns the number of ranks that were not RANKS_GOOD. */
 int ranks_run(int n, const struct ranks_options *options, ranks_function *function, void *context);
 
-/* Zeroed memory that a test and the ranks that it starts from then on share, processes and threads; the program ends where there is
- * none. munmap() gives it back, or the end of the program. */
+/* Zeroed memory that a test and the ranks that it starts from then on share, processes and threads;
+ * the program ends where there is none. munmap() gives it back, or the end of the program. */
 void *ranks_share(size_t bytes);
 
 /* Lets time pass in a rank or its test. */
@@ -86,7 +87,8 @@ static inline void ranks_nap_ms(long ms)
 /* Whether RANKS_DEFAULT means threads here. */
 bool ranks_are_threads(void);
 
-/* For tests that go through both kinds, the default one first: whether this one would be the same ranks again, because both are threads. */
+/* For tests that go through both kinds, the default one first: whether this one would be the same
+ * ranks again, because both are threads. */
 static inline bool ranks_repeat(enum ranks_kind kind)
 {
     return kind == RANKS_THREADS && ranks_are_threads();

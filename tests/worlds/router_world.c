@@ -48,7 +48,8 @@ static void create_tcp(const struct router_world *world, struct transport **tran
     }
 }
 
-/* The ranks of two hosts, that of rank 0 and another one, have another network between them, with a way of its own. */
+/* The ranks of two hosts, that of rank 0 and another one, have another network between them, with a
+ * way of its own. */
 static void open_second(struct router_world *world)
 {
     int hosts[2] = {world->map.host_of[0], -1};

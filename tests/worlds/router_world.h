@@ -1,5 +1,5 @@
-/* router_world.h - ranks of several hosts, all of this process: those of one host share a segment, all others have
- * connections, and each has a router over these routes. Assertions are cmocka's.
+/* router_world.h - ranks of several hosts, all of this process: those of one host share a segment,
+ * all others have connections, and each has a router over these routes. Assertions are cmocka's.
  */
 #ifndef TUTTI_TESTS_WORLDS_ROUTER_WORLD_H
 #define TUTTI_TESTS_WORLDS_ROUTER_WORLD_H

@@ -1,5 +1,5 @@
-/* tcp_control.h - control (transport/control.h) over a transport of transport/tcp/tcp.h whose connections the test makes: peers are never
- * found to be gone, and nobody connects.
+/* tcp_control.h - control (transport/control.h) over a transport of transport/tcp/tcp.h whose
+ * connections the test makes: peers are never found to be gone, and nobody connects.
  */
 #ifndef TUTTI_TESTS_WORLDS_TCP_CONTROL_H
 #define TUTTI_TESTS_WORLDS_TCP_CONTROL_H

@@ -1,5 +1,5 @@
-/* tcp_peer.h - connections of ranks over TCP links, made by hand: to another rank, to nobody, or to the test, which is a peer that writes
- * what it likes. Assertions are cmocka's. */
+/* tcp_peer.h - connections of ranks over TCP links, made by hand: to another rank, to nobody, or to
+ * the test, which is a peer that writes what it likes. Assertions are cmocka's. */
 #ifndef TUTTI_TESTS_WORLDS_TCP_PEER_H
 #define TUTTI_TESTS_WORLDS_TCP_PEER_H
 

@@ -163,7 +163,7 @@ struct link_world tcp_world_links(struct tcp_world *world)
                                .seed = world->seed};
 }
 
-/* --------------------------------------------------------------------------------------------- fans */
+/* ----------------------------------------------------------------------------------------- fans */
 
 static bool fan_has_room(struct link_tx *link)
 {
@@ -314,7 +314,7 @@ struct transport *const *tcp_world_fans(struct tcp_world *world)
     return world->fan_transports;
 }
 
-/* -------------------------------------------------------------------------------------------- wires */
+/* ---------------------------------------------------------------------------------------- wires */
 
 void tcp_world_set_breaks(struct tcp_world *world, unsigned breaks)
 {

@@ -1,5 +1,6 @@
-/* tcp_world.h - ranks over TCP links in one thread, for their tests: what one rank writes is carried to the other by
- * wires that are slow, cut frames anywhere, and break now and then with all that is in them. Assertions are cmocka's.
+/* tcp_world.h - ranks over TCP links in one thread, for their tests: what one rank writes is
+ * carried to the other by wires that are slow, cut frames anywhere, and break now and then with all
+ * that is in them. Assertions are cmocka's.
  */
 #ifndef TUTTI_TESTS_WORLDS_TCP_WORLD_H
 #define TUTTI_TESTS_WORLDS_TCP_WORLD_H
@@ -51,8 +52,9 @@ uint64_t tcp_world_mended(const struct tcp_world *world);
 /* Wires that broke so far. */
 unsigned tcp_world_broken(const struct tcp_world *world);
 
-/* Moves a transport, whoever made it, until peers have been told what they may be told later. True: each peer has consumed and heard
- * everything and knows that this rank did, or its connections are lost. */
+/* Moves a transport, whoever made it, until peers have been told what they may be told later. True:
+ * each peer has consumed and heard everything and knows that this rank did, or its connections are
+ * lost. */
 bool tcp_world_finish(struct transport *tcp);
 
 #endif

@@ -123,7 +123,7 @@ static void give(struct toy *toy, int rank, struct message *message)
     send_all(toy, peer);
 }
 
-/* ---------------------------------------------------------------------------------------------- links */
+/* ---------------------------------------------------------------------------------------- links */
 
 static void *toy_reserve(struct link_tx *link, size_t bytes)
 {
@@ -206,7 +206,7 @@ static const struct link_rx_ops rx_ops = {.peek = toy_peek,
                                           .place_directly = link_no_place_directly,
                                           .copy = link_no_copy};
 
-/* ------------------------------------------------------------------------------------------ transport */
+/* ------------------------------------------------------------------------------------ transport */
 
 static void toy_limits(struct transport *transport, size_t *piece_bytes_max,
                        unsigned *piece_count_max)
@@ -372,7 +372,7 @@ static const struct transport_ops ops = {.limits = toy_limits,
                                          .shortage = transport_no_shortage,
                                          .add_footprint = transport_no_footprint};
 
-/* -------------------------------------------------------------------------------------- beside control */
+/* ------------------------------------------------------------------------------- beside control */
 
 static uint64_t toy_sent(const struct transport *transport, int peer)
 {
@@ -418,7 +418,7 @@ static const struct beside_control_ops ordered = {.sent = toy_sent,
                                                   .check = ordered_is_sound,
                                                   .forget = toy_forget};
 
-/* ----------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 #define EVERY_ROW                                                                           \
     .sender_memory = PATH_HOST_MEMORY, .receiver_memory = PATH_HOST_MEMORY, .alignment = 1, \

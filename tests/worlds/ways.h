@@ -1,4 +1,5 @@
-/* paths.h - the same tests over several transports: group setups of cmocka that say which one the ranks will take. */
+/* paths.h - the same tests over several transports: group setups of cmocka that say which one the
+ * ranks will take. */
 #ifndef TUTTI_TESTS_WORLDS_PATHS_H
 #define TUTTI_TESTS_WORLDS_PATHS_H
 

@@ -35,7 +35,8 @@ static void take(struct cuda_devices *found, const struct gpu_driver *driver)
     }
 }
 
-/* A program that uses CUDA has loaded the driver when Tutti looks for it; this one has not, so it names the file. */
+/* A program that uses CUDA has loaded the driver when Tutti looks for it; this one has not, so it
+ * names the file. */
 void devices_ask_cuda(void *answer, int question)
 {
     struct cuda_devices *const found = answer;

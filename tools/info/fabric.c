@@ -9,7 +9,8 @@
 #include "transport/ofi/offers.h"
 #include "tutti/tutti.h"
 
-/* The provider of an offer: the same one, as far as Tutti can or cannot use it. NULL: there is no room for more. */
+/* The provider of an offer: the same one, as far as Tutti can or cannot use it. NULL: there is no
+ * room for more. */
 static struct fabric_provider *find(struct fabric *fabric, const struct ofi_offer *offer,
                                     uint32_t version)
 {

@@ -7,7 +7,7 @@
 #include "build.h"
 #include "tutti/tutti.h"
 
-/* ---------------------------------------------------------------------------------------------- its grammar */
+/* ---------------------------------------------------------------------------------- its grammar */
 
 static int depth;
 static bool is_first; /* in the object or list that is open */
@@ -102,7 +102,7 @@ static void put_words(const char *name, const char *words)
     end(']');
 }
 
-/* ------------------------------------------------------------------------------------------------ its parts */
+/* ------------------------------------------------------------------------------------ its parts */
 
 static void put_build(void)
 {

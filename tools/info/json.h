@@ -1,4 +1,5 @@
-/* json.h - the report for programs. Its keys stay: man/tutti-info.1 lists them, and new ones may come. */
+/* json.h - the report for programs. Its keys stay: man/tutti-info.1 lists them, and new ones may
+ * come. */
 #ifndef TUTTI_TOOLS_INFO_JSON_H
 #define TUTTI_TOOLS_INFO_JSON_H
 

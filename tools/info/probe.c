@@ -25,7 +25,7 @@ void *probe_memory(size_t bytes)
     return memory != MAP_FAILED ? memory : NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------ the child */
+/* ------------------------------------------------------------------------------------ the child */
 
 static void redirect(int said_fd)
 {
@@ -60,7 +60,7 @@ void probe_start(struct probe *probe)
     probe->pid = 0;
 }
 
-/* ----------------------------------------------------------------------------------------------- the parent */
+/* ----------------------------------------------------------------------------------- the parent */
 
 static void note_end(struct probe *probe, int status)
 {

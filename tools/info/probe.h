@@ -1,12 +1,14 @@
-/* probe.h - asks what may never answer (the library of a driver that hangs, a file system that is gone): in child processes, all at once,
- * until one deadline.
+/* probe.h - asks what may never answer (the library of a driver that hangs, a file system that is
+ * gone): in child processes, all at once, until one deadline.
  *
  *     parent ── probe_start ──► child: writes its answer into memory that both share, and ends
  *        └──── probes_await ──► all have ended, or the time is over and they are killed
  *
- *  1. An answer counts only where the child ended by itself: `trouble` is empty then. The answer of a killed child is not looked at.
+ *  1. An answer counts only where the child ended by itself: `trouble` is empty then. The answer of
+ *     a killed child is not looked at.
  *  2. The child's stderr is kept, for warnings of the library; its stdout is not.
- *  3. A child goes with its parent. One that cannot be killed, because it waits in the kernel, is left behind and not waited for.
+ *  3. A child goes with its parent. One that cannot be killed, because it waits in the kernel, is
+ *     left behind and not waited for.
  *
  * The parent has no other threads.
  */

@@ -27,7 +27,8 @@ void report_make(struct report *report, double seconds);
 void report_release(struct report *report);
 
 typedef void report_problem_function(const char *problem, void *context);
-/* Calls `say` for each thing that is set and cannot work as it is set, and returns how many there are. */
+/* Calls `say` for each thing that is set and cannot work as it is set, and returns how many there
+ * are. */
 int report_problems(const struct report *report, report_problem_function *say, void *context);
 
 #endif

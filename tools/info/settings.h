@@ -1,7 +1,7 @@
 /* settings.h - the variables TUTTI_... that are set, and whether the library can do what they say.
  *
- * The table of options knows what fits a kind (base/option.h). Only the reader of a text knows what it means, so the reader is asked, in a child process
- * for each: it may look at files that hang.
+ * The table of options knows what fits a kind (base/option.h). Only the reader of a text knows what
+ * it means, so the reader is asked, in a child process for each: it may look at files that hang.
  */
 #ifndef TUTTI_TOOLS_INFO_SETTINGS_H
 #define TUTTI_TOOLS_INFO_SETTINGS_H
@@ -36,7 +36,8 @@ struct settings {
     struct unknown_setting unknown[SETTINGS_UNKNOWN_MAX];
 };
 
-/* Lists them, and fills in a probe for each that has to be asked: *probe_count more of them, at most OPTION_COUNT. */
+/* Lists them, and fills in a probe for each that has to be asked: *probe_count more of them, at
+ * most OPTION_COUNT. */
 void settings_read(struct settings *settings, struct probe *probes, int *probe_count);
 /* Takes what the probes have found, when they are over. */
 void settings_finish(struct settings *settings, const struct probe *probes);

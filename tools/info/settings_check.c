@@ -20,7 +20,7 @@
 
 typedef enum tutti_status check(enum option_id option);
 
-/* ---------------------------------------------------------------------------------------------- the readers */
+/* ---------------------------------------------------------------------------------- the readers */
 
 /* Whether a communicator of this process alone can be created. */
 static enum tutti_status check_creation(enum option_id option)
@@ -139,7 +139,7 @@ static enum tutti_status check_new_folder(enum option_id option)
     return access(path, W_OK | X_OK) == 0 ? TUTTI_OK : error_system("%.200s", path);
 }
 
-/* ------------------------------------------------------------------------------------------------ the table */
+/* ------------------------------------------------------------------------------------ the table */
 
 enum company {
     ALONE, /* other variables do not count: so the one that is wrong is blamed */

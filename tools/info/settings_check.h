@@ -10,7 +10,8 @@ struct check_answer {
     char problem[ERROR_TEXT_MAX]; /* "": none */
 };
 
-/* The function of a probe, whose question is an enum option_id and whose answer a struct check_answer; NULL: nobody has to be asked. */
+/* The function of a probe, whose question is an enum option_id and whose answer a struct
+ * check_answer; NULL: nobody has to be asked. */
 probe_function *settings_checker(enum option_id option);
 
 #endif

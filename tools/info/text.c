@@ -43,7 +43,7 @@ static struct size_text print_count(uint64_t count)
     return number;
 }
 
-/* ------------------------------------------------------------------------------------------------- the host */
+/* ------------------------------------------------------------------------------------- the host */
 
 static void print_machine(const struct machine *machine)
 {
@@ -79,7 +79,7 @@ static void print_launch(const struct launch *launch)
         line("launcher", "%s, rank %d of %d", launch->launcher, launch->rank, launch->size);
 }
 
-/* ----------------------------------------------------------------------------------------------- transports */
+/* ----------------------------------------------------------------------------------- transports */
 
 static void print_path_between(const struct transports_found *paths)
 {
@@ -109,7 +109,7 @@ static void print_paths(const struct report *report)
     print_path_between(report->paths);
 }
 
-/* -------------------------------------------------------------------------------------- libraries of others */
+/* -------------------------------------------------------------------------- libraries of others */
 
 static void print_device(const struct device *device, int at)
 {
@@ -172,7 +172,7 @@ static void print_pmix(const struct report *report)
         line("PMIx", "%s", report->pmix->is_there ? report->pmix->version : report->pmix->why);
 }
 
-/* ------------------------------------------------------------------------------------------------ the build */
+/* ------------------------------------------------------------------------------------ the build */
 
 static void print_parts(const char *label, bool is_there)
 {
@@ -194,7 +194,7 @@ static void print_build(void)
     print_parts("without", false);
 }
 
-/* -------------------------------------------------------------------------------------------------- options */
+/* -------------------------------------------------------------------------------------- options */
 
 /* NAME=VALUE */
 static void print_value(const struct setting *setting, char text[static VALUE_SIZE])

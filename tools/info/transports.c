@@ -44,7 +44,8 @@ static void name_rails(struct transports_found *paths, const struct interface_ch
     printable_make(paths->rails);
 }
 
-/* Nothing is known of other hosts here, so a job may find another interface on the way to its first host. */
+/* Nothing is known of other hosts here, so a job may find another interface on the way to its first
+ * host. */
 static enum tutti_status look_for_address(struct transports_found *paths)
 {
     const struct net_address nowhere = {.family = AF_UNSPEC};

@@ -1,4 +1,5 @@
-/* transports.h - over which transports the ranks of a job would exchange data, as far as one process of it can tell. */
+/* transports.h - over which transports the ranks of a job would exchange data, as far as one
+ * process of it can tell. */
 #ifndef TUTTI_TOOLS_INFO_TRANSPORTS_H
 #define TUTTI_TOOLS_INFO_TRANSPORTS_H
 

@@ -17,7 +17,7 @@ enum {
     GUARD = 0xa5
 };
 
-/* --------------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 static bool has(const struct buffers *buffers, enum side side)
 {
@@ -234,7 +234,7 @@ void buffers_call(const struct buffers *buffers, int set, struct perf_call *call
     call->recv = starts[RECV];
 }
 
-/* ------------------------------------------------------------------------------------------------- filling */
+/* -------------------------------------------------------------------------------------- filling */
 
 static void set_pieces(struct buffers *buffers, int set, enum side side, int byte)
 {
@@ -272,7 +272,7 @@ enum tutti_status buffers_fill_for_timing(struct buffers *buffers, int set,
     return copy_images(buffers, set, TO_DEVICE) ? TUTTI_OK : TUTTI_SYSTEM;
 }
 
-/* ------------------------------------------------------------------------------------------------ checking */
+/* ------------------------------------------------------------------------------------- checking */
 
 struct findings {
     size_t wrong;

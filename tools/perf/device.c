@@ -12,7 +12,8 @@
 void perf_device_name_driver(void)
 {
     setenv(option_names.CUDA_DRIVER, CUDA_LIBRARY_FILE, 0);
-    /* Ranks that are threads need a hardware queue for each stream (docs/how-to/devices.md): CUDA's default, 8, is too few for eight ranks. */
+    /* Ranks that are threads need a hardware queue for each stream (docs/how-to/devices.md): CUDA's
+     * default, 8, is too few for eight ranks. */
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }
 

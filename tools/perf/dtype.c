@@ -33,7 +33,7 @@ static const struct format *format_of(enum tutti_dtype dtype)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------- ranges */
+/* --------------------------------------------------------------------------------------- ranges */
 
 enum number_kind number_kind(enum tutti_dtype dtype)
 {
@@ -68,7 +68,7 @@ int number_exponent_max(enum tutti_dtype dtype)
     return format->bias - 1; /* the smallest normal number is 2^(1 - bias) */
 }
 
-/* -------------------------------------------------------------------------------------------------- words */
+/* ---------------------------------------------------------------------------------------- words */
 
 void word_store(size_t element_bytes, uint64_t word, void *element)
 {
@@ -105,7 +105,7 @@ uint64_t word_narrowed(enum tutti_dtype dtype, uint64_t word)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------- reals */
+/* ---------------------------------------------------------------------------------------- reals */
 
 static uint32_t encode(const struct format *format, float value)
 {

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Shared by all ranks started here. Rank 0 names the communicator: the parent of the processes stays without
- * any state of the library. */
+/* Shared by all ranks started here. Rank 0 names the communicator: the parent of the processes
+ * stays without any state of the library. */
 enum meeting_state { MEETING_OPEN, MEETING_NAMED, MEETING_FAILED };
 struct meeting {
     _Atomic int state; /* released after id was written, acquired before it is read */
@@ -36,7 +36,7 @@ static int complain(const char *what, const char *why)
     return EXIT_WRONG;
 }
 
-/* --------------------------------------------------------------------------------------------------- ranks */
+/* ---------------------------------------------------------------------------------------- ranks */
 
 static bool meet(struct local_rank *local)
 {
@@ -111,7 +111,7 @@ static int run_process(const struct perf_options *options, perf_rank_main *rank_
     return code;
 }
 
-/* ----------------------------------------------------------------------------------------------- processes */
+/* ------------------------------------------------------------------------------------ processes */
 
 static void kill_all(const pid_t *children, int count)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ----------------------------------------------------------------------------------------------- blocks */
+/* --------------------------------------------------------------------------------------- blocks */
 
 static bool init_blocks(struct perf_layout *layout, const struct perf_operation *operation,
                         const struct perf_shape *shape, enum side side)
@@ -48,7 +48,7 @@ static bool extents_of_blocks(struct perf_layout *layout)
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------------- tensors */
+/* -------------------------------------------------------------------------------------- tensors */
 
 static uint64_t scattered(uint64_t a, uint64_t b)
 {
@@ -110,7 +110,7 @@ static bool extents_of_tensors(struct perf_layout *layout, const struct perf_sha
     return layout->extents != NULL;
 }
 
-/* ----------------------------------------------------------------------------------------------- pieces */
+/* --------------------------------------------------------------------------------------- pieces */
 
 static struct source source_of(const struct perf_operation *operation,
                                const struct perf_shape *shape, enum side side, size_t block)
@@ -153,7 +153,7 @@ static bool init_pieces(struct perf_layout *layout, const struct perf_operation 
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------------- layouts */
+/* -------------------------------------------------------------------------------------- layouts */
 
 bool layout_init(struct perf_layout *layout, const struct perf_operation *operation,
                  const struct perf_shape *shape, enum side side)

@@ -1,7 +1,7 @@
 /* main.c - measures and checks collectives, for people who know nccl-tests. See man/tutti-perf.1.
  *
- * Every combination of algorithm, dtype, reduction and root gets a sweep over the sizes. All ranks walk the
- * same combinations in the same order; rank 0 prints. */
+ * Every combination of algorithm, dtype, reduction and root gets a sweep over the sizes. All ranks
+ * walk the same combinations in the same order; rank 0 prints. */
 #include <stdio.h>
 
 #include "device.h"

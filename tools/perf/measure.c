@@ -31,7 +31,7 @@ struct run {
     struct measurement *m;
 };
 
-/* ------------------------------------------------------------------------------------------ one iteration */
+/* -------------------------------------------------------------------------------- one iteration */
 
 /* The parts of an operation from first to end, of one set of buffers, called at once. */
 struct turn {
@@ -127,9 +127,10 @@ static void free_calls(struct run *run)
     free(run->calls);
 }
 
-/* ------------------------------------------------------------------------------------------------ buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
-/* As many sets as bring the pool's memory through the cache, when a set does not fit into L2 (auto). */
+/* As many sets as bring the pool's memory through the cache, when a set does not fit into L2
+ * (auto). */
 static int set_count_for(const struct perf_options *options, size_t bytes, bool in_place)
 {
     const size_t set_bytes = bytes * (in_place ? 1 : 2);
@@ -206,7 +207,7 @@ static struct pattern pattern_for(const struct run *run, uint64_t salt)
                             run->c->reduction, run->rank->rank_count, salt};
 }
 
-/* ------------------------------------------------------------------------------------------------- checks */
+/* --------------------------------------------------------------------------------------- checks */
 
 static void judge(struct run *run, int set, const struct pattern *pattern)
 {
@@ -270,7 +271,7 @@ static enum tutti_status probe(struct run *run)
     return run->m->supported ? status : TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------- timing */
+/* --------------------------------------------------------------------------------------- timing */
 
 static enum tutti_status warm_up(struct run *run, double *estimate)
 {
@@ -330,7 +331,8 @@ static enum tutti_status time_single(struct run *run, int iteration, double *sec
     return TUTTI_OK;
 }
 
-/* Seconds of every iteration of this rank; stops early, on all ranks, when the estimate was far off. */
+/* Seconds of every iteration of this rank; stops early, on all ranks, when the estimate was far
+ * off. */
 static enum tutti_status time_singles(struct run *run, double *seconds, int32_t *iterations)
 {
     const struct perf_options *const options = run->rank->options;
@@ -403,7 +405,7 @@ static enum tutti_status time_call(struct run *run)
     return status;
 }
 
-/* -------------------------------------------------------------------------------------------------- a case */
+/* --------------------------------------------------------------------------------------- a case */
 
 static enum tutti_status measure_with_buffers(struct run *run)
 {
@@ -418,8 +420,9 @@ static enum tutti_status measure_with_buffers(struct run *run)
     return perf_sync_sum(run->rank, &run->m->wrong);
 }
 
-/* To allocate or free memory of a device, a driver may wait for all that runs there, also for a call of another rank of this process, which
- * waits for this rank. So all ranks have their buffers before any calls, and have freed them before any goes on. */
+/* To allocate or free memory of a device, a driver may wait for all that runs there, also for a
+ * call of another rank of this process, which waits for this rank. So all ranks have their buffers
+ * before any calls, and have freed them before any goes on. */
 static enum tutti_status make_buffers_and_measure(struct run *run)
 {
     TRY(init_buffers(run));
@@ -441,7 +444,8 @@ enum tutti_status perf_measure(struct perf_rank *rank, const struct perf_case *p
     run.call_options.stream = rank->stream;
     const enum tutti_status status = make_buffers_and_measure(&run);
     free_calls(&run);
-    /* after a failure peers may still be reading mapped memory, and a device its own; it goes with the process */
+    /* after a failure peers may still be reading mapped memory, and a device its own; it goes with
+     * the process */
     if (status != TUTTI_OK && (run.buffers.mapped || rank->device)) return status;
     buffers_release(&run.buffers);
     return status == TUTTI_OK ? perf_sync_barrier(rank) : status;

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------------------- blocks of buffers */
+/* ---------------------------------------------------------------------------- blocks of buffers */
 
 static bool is_root(const struct perf_shape *shape)
 {
@@ -42,7 +42,7 @@ static size_t one_of_two(const struct perf_shape *shape)
     return shape->rank < 2 ? 1 : 0;
 }
 
-/* ----------------------------------------------------------------------------- sources of received blocks */
+/* ------------------------------------------------------------------- sources of received blocks */
 
 static struct source reduced(const struct perf_shape *shape, size_t block)
 {
@@ -88,7 +88,7 @@ static struct source of_other(const struct perf_shape *shape, size_t block)
     return (struct source){1 - shape->rank, block};
 }
 
-/* ------------------------------------------------------------------------- bus bandwidth, as in nccl-tests */
+/* -------------------------------------------------------------- bus bandwidth, as in nccl-tests */
 
 static double as_is(int rank_count)
 {
@@ -106,7 +106,7 @@ static double there_and_back(int rank_count)
     return 2 * others(rank_count);
 }
 
-/* --------------------------------------------------------------------------------------------------- calls */
+/* ---------------------------------------------------------------------------------------- calls */
 
 /* The forms of tutti_X. The arguments begin with a comma, for there may be none. */
 #define DEFINE_CALLS_OF(name, ...)                                                              \
@@ -154,7 +154,7 @@ DEFINE_CALLS(allgatherv, c->send, c->recv, BLOCKS(RECV), c->dtype)
 DEFINE_CALLS(reduce_scatterv, c->send, c->recv, c->counts[SEND], c->dtype, c->op)
 DEFINE_CALLS(alltoallv, c->send, BLOCKS(SEND), c->recv, BLOCKS(RECV), c->dtype)
 
-/* ------------------------------------------------------------------------------------------------ messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 enum { TAG = 7 };
 
@@ -222,7 +222,7 @@ DEFINE_MESSAGE(from_left, nobody, left)
 DEFINE_MESSAGE(ping, one_at_zero, zero_at_one)
 DEFINE_MESSAGE(pong, zero_at_one, one_at_zero)
 
-/* --------------------------------------------------------------------------------------------------- table */
+/* ---------------------------------------------------------------------------------------- table */
 
 #define NO_CALLS         \
     {                    \
@@ -305,7 +305,7 @@ int operation_turns(const struct perf_operation *operation)
     return operation->parts == PARTS_IN_TURN ? 2 : 1;
 }
 
-/* --------------------------------------------------------------------------------------------------- counts */
+/* --------------------------------------------------------------------------------------- counts */
 
 static uint64_t mixed(uint64_t a, uint64_t b)
 {

@@ -110,7 +110,7 @@ static int complain(const char *format, ...)
     return EXIT_USAGE;
 }
 
-/* ------------------------------------------------------------------------------------------------ numbers */
+/* -------------------------------------------------------------------------------------- numbers */
 
 static bool parse_bytes(const char *text, size_t *bytes)
 {
@@ -139,7 +139,7 @@ static bool parse_real(const char *text, double min, double max, double *number)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------- lists */
+/* ---------------------------------------------------------------------------------------- lists */
 
 /* Calls item for every comma separated part of text; false when one of them does not like it. */
 static bool each_item(const char *text, bool (*item)(struct perf_options *options, const char *part),
@@ -228,7 +228,7 @@ static bool parse_word(const char *text, const char *const *words, int *index)
     return false;
 }
 
-/* --------------------------------------------------------------------------------------------------- sizes */
+/* ---------------------------------------------------------------------------------------- sizes */
 
 struct sweep {
     size_t min, max, step;
@@ -247,7 +247,7 @@ static int add_sweep(struct perf_options *options, const struct sweep *sweep)
     return EXIT_OK;
 }
 
-/* -------------------------------------------------------------------------------------------- command line */
+/* --------------------------------------------------------------------------------- command line */
 
 enum {
     LONG_SIZES = 256,
@@ -454,8 +454,8 @@ static int default_ranks(void)
     return cores < 2 ? 2 : cores > PERF_RANKS_MAX ? PERF_RANKS_MAX : (int)cores;
 }
 
-/* Half of RANK and WORLD_SIZE is somebody's mistake, which joining then names. A scheduler's only task is also the
- * shell in which one says how many ranks there are to be. */
+/* Half of RANK and WORLD_SIZE is somebody's mistake, which joining then names. A scheduler's only
+ * task is also the shell in which one says how many ranks there are to be. */
 static bool is_launched(bool starts_ranks)
 {
     int size;

@@ -12,7 +12,7 @@ static bool complain(const char *file, const char *why)
     return false;
 }
 
-/* ------------------------------------------------------------------------------------------------- points */
+/* --------------------------------------------------------------------------------------- points */
 
 void plot_set(struct plot_point *point, enum plot_field field, const char *text)
 {
@@ -44,7 +44,7 @@ static bool is_same_curve(const struct plot_point *a, const struct plot_point *b
     return !memcmp(a->fields, b->fields, sizeof a->fields);
 }
 
-/* ------------------------------------------------------------------------------------------- files of before */
+/* ------------------------------------------------------------------------------ files of before */
 
 /* A column of a file: one of the fields, one of the numbers, or neither. */
 enum {
@@ -132,7 +132,7 @@ bool plot_read(struct plot *plot, const char *file)
     return fine;
 }
 
-/* -------------------------------------------------------------------------------------------------- words */
+/* ---------------------------------------------------------------------------------------- words */
 
 static void put_text(FILE *out, const char *text)
 {
@@ -195,7 +195,7 @@ static void put_fields(FILE *out, const struct plot *plot, const struct plot_poi
     }
 }
 
-/* --------------------------------------------------------------------------------------------------- axes */
+/* ----------------------------------------------------------------------------------------- axes */
 
 enum {
     WIDTH = 1000,
@@ -298,7 +298,7 @@ static void value_grid(FILE *out, const struct axis *x, const struct axis *y)
         }
 }
 
-/* ------------------------------------------------------------------------------------------------- curves */
+/* --------------------------------------------------------------------------------------- curves */
 
 enum { COLORS = 8, DASHES = 4 };
 
@@ -379,7 +379,7 @@ static void put_legend(FILE *out, const struct plot *plot, const struct curve *c
     fputs("</text>\n", out);
 }
 
-/* ---------------------------------------------------------------------------------------------------- file */
+/* ----------------------------------------------------------------------------------------- file */
 
 static bool find_curves(const struct plot *plot, struct curve *curves, size_t *curve_count)
 {

@@ -54,8 +54,8 @@ enum tutti_status perf_rank_init(struct perf_rank *rank, const struct perf_optio
         comm_options.size = options->ranks;
         comm_options.id = id;
     }
-    /* Rank 0 leaves the barrier before a timed operation first, as it does in MPI libraries: else rooted
-     * operations on more ranks than cores measure who happens to be released first. */
+    /* Rank 0 leaves the barrier before a timed operation first, as it does in MPI libraries: else
+     * rooted operations on more ranks than cores measure who happens to be released first. */
     comm_options.algorithms = "barrier=tree";
     TRY(tutti_comm_create(&comm_options, &rank->control));
     comm_options.algorithms = NULL;

@@ -50,7 +50,8 @@ void perf_rank_release(struct perf_rank *rank);
 enum tutti_status perf_sync_barrier(struct perf_rank *rank);
 /* Until *start on the clock that all ranks read, unless this rank hears of that time too late. */
 enum tutti_status perf_sync_start(struct perf_rank *rank, double *start);
-/* Whether all ranks heard of the last start in time, or never will; if not, the next one comes later. */
+/* Whether all ranks heard of the last start in time, or never will; if not, the next one comes
+ * later. */
 enum tutti_status perf_sync_started(struct perf_rank *rank, bool *together);
 enum tutti_status perf_sync_max(struct perf_rank *rank, double *values, size_t count); /* in place */
 enum tutti_status perf_sync_sum(struct perf_rank *rank, int64_t *value);

@@ -58,7 +58,7 @@ static struct number_text tensors_text(const struct perf_options *options)
     return number;
 }
 
-/* -------------------------------------------------------------------------------------------------- table */
+/* ---------------------------------------------------------------------------------------- table */
 
 static void table_half(const char *title)
 {
@@ -156,7 +156,7 @@ static void table_end(const struct report *report, bool is_whole)
         printf("# Avg bus bandwidth : %.4f\n", report->busbw_sum / report->busbw_count);
 }
 
-/* ----------------------------------------------------------------------------------------- formats by line */
+/* ------------------------------------------------------------------------------ formats by line */
 
 static void csv_start(void)
 {
@@ -294,7 +294,7 @@ static void line(struct report *report, const struct perf_case *c, const struct 
     report->row_count++;
 }
 
-/* ------------------------------------------------------------------------------------------------- report */
+/* --------------------------------------------------------------------------------------- report */
 
 void report_start(struct report *report, const struct perf_options *options, int rank_count)
 {

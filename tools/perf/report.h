@@ -37,7 +37,8 @@ struct report_row {
 
 void report_start(struct report *report, const struct perf_options *options, int rank_count);
 void report_add(struct report *report, const struct report_row *row);
-/* is_whole: everything was measured that was asked for. False: the plot could not be written; stderr says why. */
+/* is_whole: everything was measured that was asked for. False: the plot could not be written;
+ * stderr says why. */
 bool report_end(struct report *report, bool is_whole);
 
 #endif

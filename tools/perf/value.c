@@ -23,8 +23,8 @@ static int64_t spread(enum tutti_dtype dtype, uint64_t h, uint64_t bound)
     return (int64_t)below(h, 2 * bound + 1) - (int64_t)bound;
 }
 
-/* Summands whose sum over all ranks stays exact. With more ranks than the dtype has integers (8-bit floats), only
- * some of the ranks contribute to an element. */
+/* Summands whose sum over all ranks stays exact. With more ranks than the dtype has integers (8-bit
+ * floats), only some of the ranks contribute to an element. */
 static int64_t summand(const struct pattern *pattern, int rank, size_t index)
 {
     const uint64_t max = number_exact_max(pattern->dtype);
@@ -44,7 +44,7 @@ static uint64_t rare_bits(const struct pattern *pattern, int rank, size_t index)
     return bits;
 }
 
-/* --------------------------------------------------------------------------------------- integers and bits */
+/* ---------------------------------------------------------------------------- integers and bits */
 
 static bool is_of_words(const struct pattern *pattern)
 {
@@ -125,7 +125,7 @@ static uint64_t reduced_word(const struct pattern *pattern, size_t index)
     return (uint64_t)((int64_t)total / pattern->rank_count);
 }
 
-/* --------------------------------------------------------------------------------------------------- reals */
+/* ---------------------------------------------------------------------------------------- reals */
 
 static double factor(const struct pattern *pattern, int rank, size_t index)
 {
@@ -158,8 +158,9 @@ static double combine_reals(const struct pattern *pattern, double left, double r
     }
 }
 
-/* A quotient that went through float64 and float32 rounds to the same element as one that only went through
- * float32, and to the same float32 as one never widened: each format has more than twice the next one's bits. */
+/* A quotient that went through float64 and float32 rounds to the same element as one that only went
+ * through float32, and to the same float32 as one never widened: each format has more than twice
+ * the next one's bits. */
 static double reduced_real(const struct pattern *pattern, size_t index)
 {
     double total = input_real(pattern, 0, index);
@@ -169,7 +170,7 @@ static double reduced_real(const struct pattern *pattern, size_t index)
     return pattern->reduction == REDUCTION_SCALED ? total * REDUCTION_FACTOR : total;
 }
 
-/* ------------------------------------------------------------------------------------------------ elements */
+/* ------------------------------------------------------------------------------------- elements */
 
 void value_inputs(const struct pattern *pattern, int rank, size_t first, size_t count,
                   void *elements)

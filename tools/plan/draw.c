@@ -29,9 +29,10 @@ enum exit_code draw_check_ranks(const struct options *options)
     return file_fail(is_page(options) ? "page" : "picture", message);
 }
 
-/* ---------------------------------------------------------------------------------------------- its words */
+/* ------------------------------------------------------------------------------------ its words */
 
-/* Writes "ring allreduce of 3 ranks" or "mine.plan: allreduce of 3 ranks"; what the user has said comes first. */
+/* Writes "ring allreduce of 3 ranks" or "mine.plan: allreduce of 3 ranks"; what the user has said
+ * comes first. */
 static void write_title(const struct plan *plan, const struct options *options, char *title,
                         size_t size)
 {
@@ -93,7 +94,7 @@ static const char *prove(const struct plan *plan, bool in_place, bool *is_proven
     return *is_proven || verdict == VERIFY_WRONG ? report->message : NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------- the drawing */
+/* ---------------------------------------------------------------------------------- the drawing */
 
 static enum tutti_status write_picture(const struct plan *plan, const struct rounds_options *rounds,
                                        const char *title, const struct options *options, FILE *file,

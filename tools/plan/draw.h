@@ -5,7 +5,8 @@
 #include "options.h"
 #include "plan/plan.h"
 
-/* Refuses, with a word on stderr, numbers of ranks that cannot be drawn, before a plan is made for them. */
+/* Refuses, with a word on stderr, numbers of ranks that cannot be drawn, before a plan is made for
+ * them. */
 enum exit_code draw_check_ranks(const struct options *options);
 /* Writes the drawing to the output that the options name, or says what is wrong. */
 enum exit_code draw_plan(const struct plan *plan, bool in_place, const struct options *options);

@@ -37,7 +37,7 @@ struct question {
     int plan_count;
 };
 
-/* ------------------------------------------------------------------------------------------------ numbers */
+/* -------------------------------------------------------------------------------------- numbers */
 
 /* NAME=VALUE */
 static enum exit_code override_one(struct calibration *calibration, const char *text)
@@ -104,7 +104,7 @@ static enum exit_code read_numbers(struct question *question, const struct trans
     return EXIT_FINE;
 }
 
-/* ------------------------------------------------------------------------------------------------ machine */
+/* -------------------------------------------------------------------------------------- machine */
 
 static int one_more_than_largest(const int *numbers, int count)
 {
@@ -250,7 +250,7 @@ static enum exit_code prepare(struct question *question)
     return EXIT_FINE;
 }
 
-/* ------------------------------------------------------------------------------------------ plans in files */
+/* ------------------------------------------------------------------------------- plans in files */
 
 static enum tutti_status check_plan(const struct options *options, const struct algorithm *algorithm)
 {
@@ -290,7 +290,7 @@ static enum exit_code load_plans(struct question *question)
     return EXIT_FINE;
 }
 
-/* ----------------------------------------------------------------------------------------------- the choice */
+/* ----------------------------------------------------------------------------------- the choice */
 
 /* For each rank, the first rank on the same cores; the caller frees the array. NULL: each host has
  * its own cores, or out of memory. */
@@ -342,7 +342,7 @@ static bool is_chosen(const struct choice *choice, const struct prediction *pred
            (prediction->has_one_plan || prediction->only_hosts == choice->only_hosts);
 }
 
-/* ------------------------------------------------------------------------------------------------- printing */
+/* ------------------------------------------------------------------------------------- printing */
 
 static const char *time_text(uint64_t time_ps, char *text, size_t size)
 {

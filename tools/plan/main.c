@@ -1,4 +1,5 @@
-/* tutti-plan - lists algorithms; shows, proves, draws and exports their plans, or those of files. */
+/* tutti-plan - lists algorithms; shows, proves, draws and exports their plans, or those of files.
+ * */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "plan/text.h"
 #include "verify.h"
 
-/* ------------------------------------------------------------------------------------------ getting a plan */
+/* ------------------------------------------------------------------------------- getting a plan */
 
 static struct plan *make_plan(const struct options *options)
 {
@@ -37,7 +38,7 @@ static struct plan *get_plan(const struct options *options, bool *in_place)
     return options->file != NULL ? file_read_plan(options->file, in_place) : make_plan(options);
 }
 
-/* ------------------------------------------------------------------------------------------------ list */
+/* ----------------------------------------------------------------------------------------- list */
 
 /* "hosts, radix, 2^k ranks, commutative, deterministic" */
 static const char *properties(const struct algorithm *algorithm, char *text, size_t size)
@@ -90,7 +91,7 @@ static enum exit_code list(const struct options *options)
     return EXIT_FINE;
 }
 
-/* ------------------------------------------------------------------------- show, verify, export and draw */
+/* ---------------------------------------------------------------- show, verify, export and draw */
 
 static enum exit_code show(const struct options *options)
 {

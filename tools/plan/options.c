@@ -269,7 +269,8 @@ static enum exit_code read_question(int count, char **words, struct options *opt
     return EXIT_FINE;
 }
 
-/* The arguments after the command: COLLECTIVE ALGORITHM, or FILE; for explain COLLECTIVE BYTES; for paths COLLECTIVE alone, by the algorithm that is chosen. */
+/* The arguments after the command: COLLECTIVE ALGORITHM, or FILE; for explain COLLECTIVE BYTES; for
+ * paths COLLECTIVE alone, by the algorithm that is chosen. */
 static enum exit_code read_subject(int count, char **words, struct options *options)
 {
     if (strcmp(options->command, "explain") == 0) return read_question(count, words, options);

@@ -90,7 +90,8 @@ static const struct path_table *table_of(const struct job *job)
     return job->path.map.tables[0];
 }
 
-/* The algorithm that is chosen for blocks of that size, by shipped numbers: with as many cores as ranks, or half as many. */
+/* The algorithm that is chosen for blocks of that size, by shipped numbers: with as many cores as
+ * ranks, or half as many. */
 static bool choose(struct job *job, size_t bytes)
 {
     struct calibration calibration;
@@ -118,7 +119,7 @@ static bool choose(struct job *job, size_t bytes)
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------------------- why */
+/* ------------------------------------------------------------------------------------------ why */
 
 static void print_rule(char sign, const struct path_rule *rule, const char *unless)
 {
@@ -142,7 +143,8 @@ static bool memory_forbids(const struct job *job, enum path_kind path)
     return job->memory != 0 && (needed & job->memory) == 0;
 }
 
-/* The option that would have to differ for a rule to put its path in the list; NULL: none that --count, --memory and --shared-cores say. */
+/* The option that would have to differ for a rule to put its path in the list; NULL: none that
+ * --count, --memory and --shared-cores say. */
 static const char *unless_of(const struct job *job, const struct path_rule *rule,
                              const struct path_case *message)
 {
@@ -188,7 +190,7 @@ static void print_why_stored(const struct job *job, const struct program_step *s
     print_why(job, &message, &list);
 }
 
-/* ------------------------------------------------------------------------------------------ step by step */
+/* --------------------------------------------------------------------------------- step by step */
 
 static void print_targets(const struct program *program, const struct program_step *step,
                           char *text, size_t size)
@@ -270,15 +272,15 @@ static enum exit_code print_steps(struct job *job, const struct options *options
     return EXIT_FINE;
 }
 
-/* ----------------------------------------------------------------------------------------------- a table */
+/* -------------------------------------------------------------------------------------- a table */
 
 enum { SIZE_COUNT = 6 };
 static const size_t sizes[SIZE_COUNT] = {8, 1 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20};
 static const char *const size_names[SIZE_COUNT] = {"8 B",     "1 KiB", "32 KiB",
                                                    "256 KiB", "2 MiB", "16 MiB"};
 
-/* The paths that messages take when receivers keep up: the first path of each list that is possible, and the path by which they come where a receiver
- * has said where they belong. */
+/* The paths that messages take when receivers keep up: the first path of each list that is
+ * possible, and the path by which they come where a receiver has said where they belong. */
 static unsigned first_paths(const struct program *program, bool may_forward)
 {
     unsigned bits = 0;

@@ -5,8 +5,8 @@
 
 #include "options.h"
 
-/* Prints the paths of each step of an algorithm's plan; or, for all collectives, a table of the paths
- * that the chosen algorithms take. Faults go to stderr. */
+/* Prints the paths of each step of an algorithm's plan; or, for all collectives, a table of the
+ * paths that the chosen algorithms take. Faults go to stderr. */
 enum exit_code print_paths(const struct options *options);
 
 #endif

@@ -39,7 +39,7 @@ static uint64_t now_ns(void)
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* ----------------------------------------------------------------------------------------------- one plan */
+/* ------------------------------------------------------------------------------------- one plan */
 
 enum exit_code verify_plan(const struct plan *plan, bool in_place)
 {
@@ -62,7 +62,7 @@ enum exit_code verify_plan(const struct plan *plan, bool in_place)
     return EXIT_FINE;
 }
 
-/* -------------------------------------------------------------------------------------------- many plans */
+/* ----------------------------------------------------------------------------------- many plans */
 
 static enum verify_verdict prove_with(const struct work *work, const struct task *task,
                                       const struct algo_levels *levels, bool in_place,

@@ -46,7 +46,8 @@ static const char *receive_message(struct message *message)
     return wrong;
 }
 
-/* The user's host decides which secret there is: one that this host has of its own would contradict it. */
+/* The user's host decides which secret there is: one that this host has of its own would contradict
+ * it. */
 static void set_environment(char *const *environment)
 {
     unsetenv(option_names.SECRET);

@@ -72,7 +72,7 @@ struct conductor {
     bool front_has_gone, gives_up;
 };
 
-/* ------------------------------------------------------------------------------------------------- orders */
+/* --------------------------------------------------------------------------------------- orders */
 
 static void close_input(struct agent *agent)
 {
@@ -113,7 +113,8 @@ static void order_all(struct conductor *conductor, int order)
     for (int i = 0; i < conductor->agent_count; ++i) give_order(&conductor->agents[i], order);
 }
 
-/* An agent whose stdin has ended ends its ranks. One that does not answer has perhaps not been reached at all. */
+/* An agent whose stdin has ended ends its ranks. One that does not answer has perhaps not been
+ * reached at all. */
 static void close_connection(struct agent *agent, uint64_t now)
 {
     if (agent->input_fd < 0 || agent->is_over) return;
@@ -158,7 +159,7 @@ static void terminate(struct conductor *conductor, int exit_code, uint64_t now)
     end_by(conductor, now + END_NS);
 }
 
-/* ------------------------------------------------------------------------------------------------ reports */
+/* -------------------------------------------------------------------------------------- reports */
 
 /* A line_filter. */
 static bool take_report(void *context, const char *line, size_t size)
@@ -219,7 +220,7 @@ static void settle(struct agent *agent, uint64_t now)
     if (!agent->is_done) lose(agent, now);
 }
 
-/* ----------------------------------------------------------------------------------------------- starting */
+/* ------------------------------------------------------------------------------------- starting */
 
 /* The other side's shell reads it once more. */
 static char *quote(const char *text)
@@ -330,7 +331,7 @@ static void start_agents(struct conductor *conductor)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------- running */
+/* -------------------------------------------------------------------------------------- running */
 
 static void obey(struct conductor *conductor, int order, uint64_t now)
 {
@@ -494,7 +495,7 @@ static void poll_once(struct conductor *conductor)
     check_deadlines(conductor, now);
 }
 
-/* ------------------------------------------------------------------------------------------------- whole */
+/* ---------------------------------------------------------------------------------------- whole */
 
 static bool prepare(struct conductor *conductor)
 {

@@ -25,7 +25,8 @@ __attribute__((format(printf, 2, 3))) static bool refuse(char *error, const char
     return false;
 }
 
-/* A name goes on the command line of a remote shell: it must not be an option there, nor anything for a shell. */
+/* A name goes on the command line of a remote shell: it must not be an option there, nor anything
+ * for a shell. */
 static bool is_name(struct word name)
 {
     if (name.size == 0 || name.size > NAME_BYTES_MAX || name.begin[0] == '-') return false;
@@ -47,7 +48,8 @@ static bool read_slots(struct word text, int *slots)
     return number >= 1 && number <= RANKS_MAX;
 }
 
-/* NAME, NAME:SLOTS, [ADDRESS], [ADDRESS]:SLOTS, and an address with several colons. *slots stays where it has none. */
+/* NAME, NAME:SLOTS, [ADDRESS], [ADDRESS]:SLOTS, and an address with several colons. *slots stays
+ * where it has none. */
 static bool split_word(struct word word, struct word *name, int *slots)
 {
     const char *end = word.begin + word.size;
@@ -157,7 +159,7 @@ bool hosts_read_list(struct hosts *hosts, const char *list, char *error)
     }
 }
 
-/* --------------------------------------------------------------------------------------------- the ranks */
+/* ------------------------------------------------------------------------------------ the ranks */
 
 static bool has_room(const struct host *host)
 {

@@ -108,7 +108,7 @@ static void decide(struct keeper *keeper, int exit_code)
     report(keeper, REPORT_FAILED, exit_code);
 }
 
-/* ---------------------------------------------------------------------------------- the rank's own side */
+/* -------------------------------------------------------------------------- the rank's own side */
 
 static void set_number(const char *name, int number)
 {
@@ -182,7 +182,7 @@ static struct start_error become_rank(const struct keeper *keeper, int index, pi
     return (struct start_error){STEP_EXEC, errno};
 }
 
-/* ---------------------------------------------------------------------------------------------- starting */
+/* ------------------------------------------------------------------------------------- starting */
 
 static void read_orders(struct keeper *keeper, uint64_t now);
 
@@ -315,7 +315,7 @@ close_pipes:
     return started;
 }
 
-/* ------------------------------------------------------------------------------------------------ ending */
+/* --------------------------------------------------------------------------------------- ending */
 
 static void signal_ranks(struct keeper *keeper, int signal_number)
 {
@@ -330,7 +330,8 @@ static void signal_ranks(struct keeper *keeper, int signal_number)
     }
 }
 
-/* "rank 3", "ranks 0-2,5", shortened with "..." where it does not fit; and the host where there are several. */
+/* "rank 3", "ranks 0-2,5", shortened with "..." where it does not fit; and the host where there are
+ * several. */
 static void list_running(const struct keeper *keeper, char *text, size_t size)
 {
     const struct run_options *options = keeper->options;
@@ -452,7 +453,7 @@ static bool reap(struct keeper *keeper, uint64_t now)
     return children_left;
 }
 
-/* ----------------------------------------------------------------------------------------------- running */
+/* -------------------------------------------------------------------------------------- running */
 
 static void obey_signal(struct keeper *keeper, int signal_number, uint64_t now)
 {
@@ -585,7 +586,7 @@ static void poll_once(struct keeper *keeper)
     if (keeper->phase != DONE) check_deadlines(keeper, now);
 }
 
-/* ------------------------------------------------------------------------------------------------- whole */
+/* ---------------------------------------------------------------------------------------- whole */
 
 static bool prepare(struct keeper *keeper)
 {

@@ -26,8 +26,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of a job, and of one host: the memory that the ranks of a host share grows with the square of their number, and above this neither it nor the
- * descriptors of tutti-run are sure to be there. */
+/* Of a job, and of one host: the memory that the ranks of a host share grows with the square of
+ * their number, and above this neither it nor the descriptors of tutti-run are sure to be there. */
 enum { RANKS_MAX = 1 << 16, HOST_RANKS_MAX = 1 << 10 };
 
 enum run_exit {

@@ -1,9 +1,10 @@
 /* main.c - starts the ranks of a program: acts on the options, and is the front (see keeper.h), to
  * which the user and the terminal talk.
  *
- * The front passes signals on as orders and, where stdin is a terminal, passes the keyboard on to rank 0:
- * the ranks live in process groups of their own and may not read the terminal themselves. Any other stdin
- * is handed to rank 0 as it is. On another host (--agent) stdin is where the orders come from.
+ * The front passes signals on as orders and, where stdin is a terminal, passes the keyboard on to
+ * rank 0: the ranks live in process groups of their own and may not read the terminal themselves.
+ * Any other stdin is handed to rank 0 as it is. On another host (--agent) stdin is where the orders
+ * come from.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +46,7 @@ struct work {
     const char *token; /* of an agent, or NULL */
 };
 
-/* ------------------------------------------------------------------------------------------- the front */
+/* ------------------------------------------------------------------------------------ the front */
 
 struct front {
     pid_t keeper; /* or the conductor */
@@ -217,7 +218,7 @@ static int run_conductor(const void *work, int orders_fd)
     return conductor_run(work, orders_fd);
 }
 
-/* -------------------------------------------------------------------------------------------- on this host */
+/* --------------------------------------------------------------------------------- on this host */
 
 static bool coloured(int fd)
 {
@@ -226,7 +227,8 @@ static bool coloured(int fd)
            strcmp(terminal, "dumb") != 0;
 }
 
-/* A port that is free now. 0 if there is none, which the ranks that want it will say better than we. */
+/* A port that is free now. 0 if there is none, which the ranks that want it will say better than
+ * we. */
 static int free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -257,8 +259,9 @@ static bool make_digits(char *digits, size_t bytes_count)
     return true;
 }
 
-/* For the ranks, one that nobody can guess, unless the user has said which: in the environment, which all that starts a rank in its turn
- * (a shell, a wrapper) hands on, where a descriptor is often closed. False after it was said why not. */
+/* For the ranks, one that nobody can guess, unless the user has said which: in the environment,
+ * which all that starts a rank in its turn (a shell, a wrapper) hands on, where a descriptor is
+ * often closed. False after it was said why not. */
 static bool make_secret(void)
 {
     char secret[2 * SECRET_BYTES + 1];
@@ -289,7 +292,7 @@ static int run_here(struct command_line *line)
     return start(&(struct work){run_keeper, run, run, NULL});
 }
 
-/* ----------------------------------------------------------------------------------------- on several hosts */
+/* ----------------------------------------------------------------------------- on several hosts */
 
 static bool is_exported(const char *variable, char *const *names)
 {
@@ -330,7 +333,8 @@ static char **split_words(const char *text)
     return words;
 }
 
-/* As the user's shell calls it, where that is the same folder: a home may lie elsewhere on another host. */
+/* As the user's shell calls it, where that is the same folder: a home may lie elsewhere on another
+ * host. */
 static const char *working_folder(char folder[PATH_MAX])
 {
     struct stat called, real;
@@ -396,7 +400,7 @@ static int run_on_hosts(struct command_line *line)
     return code;
 }
 
-/* ------------------------------------------------------------------------------------------ for another host */
+/* ----------------------------------------------------------------------------- for another host */
 
 static int run_agent(const sigset_t *signals_before)
 {

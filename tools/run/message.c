@@ -9,7 +9,7 @@ static const char *const report_names[] = {"ready", "failed", "done"};
 
 enum { FLAG_PREFIX = 1, FLAG_PIN = 2, FLAG_COLOUR_OUT = 4, FLAG_COLOUR_ERR = 8, FLAGS_ALL = 15 };
 
-/* ---------------------------------------------------------------------------------------------- writing */
+/* -------------------------------------------------------------------------------------- writing */
 
 struct writer {
     unsigned char *bytes;
@@ -102,7 +102,7 @@ bool message_write(const struct message *message, unsigned char **bytes, size_t 
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 struct reader {
     unsigned char *bytes;
@@ -258,7 +258,7 @@ void message_release(struct message *message)
     *message = (struct message){.folder = NULL};
 }
 
-/* ---------------------------------------------------------------------------------------------- reports */
+/* -------------------------------------------------------------------------------------- reports */
 
 void report_write(const char *token, enum report_kind kind, int code, char *text, size_t size)
 {

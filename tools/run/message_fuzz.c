@@ -1,5 +1,6 @@
-/* Whatever bytes come: reading a message ends, what is accepted can be written and read once more with the same bytes,
- * and what is refused says why. The same bytes are also a list of hosts, and a report. */
+/* Whatever bytes come: reading a message ends, what is accepted can be written and read once more
+ * with the same bytes, and what is refused says why. The same bytes are also a list of hosts, and a
+ * report. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,10 @@
-/* orders.h - orders to the process that owns the ranks of a host, and a line of them for a host that does not read at the moment.
+/* orders.h - orders to the process that owns the ranks of a host, and a line of them for a host
+ * that does not read at the moment.
  *
- * An order is one byte: the number of a signal that the user sent, or one of enum order. As a signal that is pending, an order that waits
- * counts once, in its last place; but signals that ask to end count up to ORDERS_INSIST times, because more of them do nothing more. So no
- * order is lost, and the line is never full.
+ * An order is one byte: the number of a signal that the user sent, or one of enum order. As a
+ * signal that is pending, an order that waits counts once, in its last place; but signals that ask
+ * to end count up to ORDERS_INSIST times, because more of them do nothing more. So no order is
+ * lost, and the line is never full.
  */
 #ifndef TUTTI_TOOLS_RUN_ORDERS_H
 #define TUTTI_TOOLS_RUN_ORDERS_H

@@ -48,7 +48,7 @@ struct stream {
     char data[STREAM_SIZE + ADDED_SIZE];
 };
 
-/* ------------------------------------------------------------------------------------------------ sink */
+/* ----------------------------------------------------------------------------------------- sink */
 
 /* Opening the file once more gives us flags that nobody shares, so that O_NONBLOCK harms no one. */
 static int reopen_nonblocking(int fd)
@@ -147,7 +147,7 @@ void sink_say(struct sink *sink, const char *text)
     sink_put(sink, "\n", 1);
 }
 
-/* ---------------------------------------------------------------------------------------------- stream */
+/* --------------------------------------------------------------------------------------- stream */
 
 static void set_prefix(struct stream *stream)
 {
@@ -270,7 +270,7 @@ bool stream_finish(struct stream *stream)
     return stream_is_done(stream);
 }
 
-/* ---------------------------------------------------------------------------------------------- outlet */
+/* --------------------------------------------------------------------------------------- outlet */
 
 bool outlet_open(struct outlet *outlet, const bool colours[2])
 {

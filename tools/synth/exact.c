@@ -37,7 +37,7 @@ static void print_question(const struct job *job)
     printf("chunks %d, steps %d, rounds %d: ", options->chunks, options->steps, options->rounds);
 }
 
-/* ----------------------------------------------------------------------------------------------------- one plan */
+/* ------------------------------------------------------------------------------------- one plan */
 
 static void print_cost(const struct options *options, bool has_bound, struct synth_ratio bound)
 {
@@ -110,7 +110,7 @@ enum tutti_status exact_make(struct job *job, enum exit_code *code)
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------------- direct */
+/* --------------------------------------------------------------------------------------- direct */
 
 enum tutti_status direct_make(struct job *job, enum exit_code *code)
 {
@@ -136,7 +136,7 @@ enum tutti_status direct_make(struct job *job, enum exit_code *code)
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------------------- front */
+/* ---------------------------------------------------------------------------------------- front */
 
 struct front {
     const struct job *job;

@@ -36,7 +36,7 @@ static double block_bytes(const struct job *job)
     }
 }
 
-/* --------------------------------------------------------------------------------------------------------- bound */
+/* ---------------------------------------------------------------------------------------- bound */
 
 /* The narrowest rank of a gather, scatter or alltoall: units that lead into it, or out of it. */
 static struct synth_ratio port_bound(const struct synth_graph *graph, enum collective collective,
@@ -62,8 +62,8 @@ static struct synth_ratio port_bound(const struct synth_graph *graph, enum colle
     return most;
 }
 
-/* Across a cut, an alltoall has a block from each rank before it to each one behind it: across that which binds an allgather, and across
- * those between halves of the ranks. */
+/* Across a cut, an alltoall has a block from each rank before it to each one behind it: across that
+ * which binds an allgather, and across those between halves of the ranks. */
 static enum tutti_status alltoall_bound(const struct job *job, struct synth_ratio *ratio)
 {
     const struct synth_graph *const graph = &job->graph;
@@ -117,7 +117,7 @@ static const char *bound_meaning(enum collective collective)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------------- plan */
+/* ----------------------------------------------------------------------------------------- plan */
 
 static enum tutti_status write_steps(const struct job *job, const struct synth_steps *steps)
 {

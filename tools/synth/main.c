@@ -1,4 +1,5 @@
-/* tutti-synth - makes a plan for a collective from a topology: of trees, by exact synthesis, or by a greedy search. */
+/* tutti-synth - makes a plan for a collective from a topology: of trees, by exact synthesis, or by
+ * a greedy search. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -182,7 +182,7 @@ static enum exit_code read_option(int letter, struct options *options)
     }
 }
 
-/* --------------------------------------------------------------------------------------------------------- sense */
+/* ---------------------------------------------------------------------------------------- sense */
 
 static const char *name_of(enum letter letter)
 {

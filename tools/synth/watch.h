@@ -10,8 +10,8 @@
 
 enum { WATCH_GRACE_S = 2 }; /* how long a search may still be busy with its end */
 
-/* Ends the process with EXIT_UNDECIDED, and says so, when so much time has passed; the last call counts. Replaces the handler of
- * SIGALRM. From the main thread. */
+/* Ends the process with EXIT_UNDECIDED, and says so, when so much time has passed; the last call
+ * counts. Replaces the handler of SIGALRM. From the main thread. */
 void watch_start(uint64_t time_ns);
 /* Stops the watch: whatever follows is done to its end, such as the replacement of a file. */
 void watch_stop(void);

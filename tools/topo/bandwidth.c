@@ -1,5 +1,6 @@
-/* A process on each processor copies past the caches, block after block, and counts its bytes; this process looks at all counters every few
- * milliseconds. Each copied byte is read once and written once. */
+/* A process on each processor copies past the caches, block after block, and counts its bytes; this
+ * process looks at all counters every few milliseconds. Each copied byte is read once and written
+ * once. */
 #include "bandwidth.h"
 
 #include <sched.h>

@@ -12,7 +12,8 @@ static uint64_t path_ps(const struct calibration *calibration)
     return path->values[CALIBRATION_PATH_sender_ps] + path->values[CALIBRATION_PATH_receiver_ps];
 }
 
-/* From one rack into another no more passes at once than the uplinks let through, and may be less than they do: a card's burst hides theirs. */
+/* From one rack into another no more passes at once than the uplinks let through, and may be less
+ * than they do: a card's burst hides theirs. */
 static void store_bursts(const struct probe_result *result, struct calibration *calibration)
 {
     series_store_least(result->rack_burst_bytes, result->rack_burst_bytes,

@@ -17,7 +17,7 @@ static void init(struct calibration *calibration)
     calibration_init(calibration, transport_paths("local"), transport_paths("tcp"));
 }
 
-/* -------------------------------------------------------------------------------------------------- measuring */
+/* ------------------------------------------------------------------------------------ measuring */
 
 /* On a terminal, in place of what was said before; "" takes it away. */
 static void tell(const char *what)
@@ -34,7 +34,8 @@ static enum tutti_status measure_pairs(struct calibration *calibration)
     return measure_retakes(calibration);
 }
 
-/* A hypervisor may have moved the processors farther away from each other for some seconds. So the least of two times counts. */
+/* A hypervisor may have moved the processors farther away from each other for some seconds. So the
+ * least of two times counts. */
 static enum tutti_status measure_pairs_again(struct calibration *calibration)
 {
     const struct calibration before = *calibration;
@@ -84,7 +85,7 @@ enum tutti_status calibrate_host(const char *file, struct calibration *calibrati
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------------- files */
+/* ---------------------------------------------------------------------------------------- files */
 
 static enum tutti_status find_path(const char *file, char path[static CALIBRATE_PATH_SIZE])
 {
@@ -119,7 +120,7 @@ enum tutti_status calibrate_check(const char *path, const struct calibration *ca
     return error_set(TUTTI_INVALID_OPTIONS, "%.200s: not for this machine: %s", path, why);
 }
 
-/* --------------------------------------------------------------------------------------------------- the table */
+/* ------------------------------------------------------------------------------------ the table */
 
 /* As people say it: "35.7 GB/s", "21.9 MB/s", "1.2 us". */
 static void write_people(uint64_t value, const char *unit, char *text, size_t text_bytes)

@@ -29,7 +29,7 @@ void fabric_find(struct fabric_report *report, enum fabric_verdict verdict, cons
     report->failed_count += verdict == FABRIC_FAIL;
 }
 
-/* ---------------------------------------------------------------------------------------------- providers */
+/* ------------------------------------------------------------------------------------ providers */
 
 static bool is_first(const struct ofi_offer *offers, int place)
 {

@@ -51,7 +51,7 @@ static bool is_efa(const struct card *card)
     return strcmp(card->driver, "efa") == 0;
 }
 
-/* ------------------------------------------------------------------------------------------------ addresses */
+/* ------------------------------------------------------------------------------------ addresses */
 
 /* On this host; of another one nobody knows. */
 static bool has_address(const char *interface)
@@ -145,7 +145,7 @@ static void check_interface(struct fabric_report *report, const struct card *car
                     card->name, card->interface, card->interface);
 }
 
-/* ---------------------------------------------------------------------------------------------------- ports */
+/* ---------------------------------------------------------------------------------------- ports */
 
 static const char *advice_for_state(const char *state, const char *layer)
 {
@@ -213,7 +213,7 @@ static void check_card(struct fabric_report *report, const char *name)
     if (is_active) check_interface(report, &card);
 }
 
-/* -------------------------------------------------------------------------------------------------- drivers */
+/* -------------------------------------------------------------------------------------- drivers */
 
 static bool is_loaded(const struct fabric_report *report, const char *module)
 {

@@ -29,7 +29,8 @@ static bool read_entry(const struct fabric_report *report, const char *file, con
     return true;
 }
 
-/* Whether users here are the host's own. In another user namespace, as of a rootless container, the drivers of cards do not count capabilities. */
+/* Whether users here are the host's own. In another user namespace, as of a rootless container, the
+ * drivers of cards do not count capabilities. */
 static bool is_first_namespace(const struct fabric_report *report)
 {
     char path[FABRIC_PATH_SIZE], text[FABRIC_TEXT_SIZE];

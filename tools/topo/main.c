@@ -28,14 +28,15 @@ static enum exit_code fail(const char *what, const char *why)
     return EXIT_WRONG;
 }
 
-/* ------------------------------------------------------------------------------------------ getting a topology */
+/* --------------------------------------------------------------------------- getting a topology */
 
 static void print_note(const char *note, void *file_name)
 {
     fprintf(stderr, "tutti-topo: %s: %s\n", (const char *)file_name, note);
 }
 
-/* The name of the first element of an XML text: what stands behind the first < that is followed by a letter. */
+/* The name of the first element of an XML text: what stands behind the first < that is followed by
+ * a letter. */
 static bool is_first_element(const char *text, const char *name)
 {
     while ((text = strchr(text, '<')) != NULL && (text[1] == '?' || text[1] == '!')) text++;
@@ -105,7 +106,7 @@ static enum exit_code get_topo(const struct options *options, struct topo *topo)
     return code;
 }
 
-/* --------------------------------------------------------------------------------------------------- showing it */
+/* ----------------------------------------------------------------------------------- showing it */
 
 static enum tutti_status print(const struct topo *topo, const struct options *options, FILE *file)
 {

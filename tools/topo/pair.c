@@ -52,7 +52,8 @@ static void give_turn(struct pair *pair, int index)
     atomic_store_explicit(&pair->turn, 1 - index, memory_order_release);
 }
 
-/* There and back, until it is enough. Returns picoseconds one way, or 0: the other one did not come. */
+/* There and back, until it is enough. Returns picoseconds one way, or 0: the other one did not
+ * come. */
 static double play(struct pair *pair)
 {
     const uint64_t begin_ns = clock_now_ns();
@@ -146,7 +147,7 @@ enum tutti_status measure_latencies(struct calibration *calibration)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------ results */
+/* -------------------------------------------------------------------------------------- results */
 
 enum { RESULT_BYTES = 64 << 10, LINE_BYTES = 64, SUMS = 24 };
 

@@ -52,7 +52,7 @@ static enum tutti_status no_memory(void)
     return error_set(TUTTI_NO_MEMORY, "out of memory");
 }
 
-/* ----------------------------------------------------------------------------------------------- a pair */
+/* --------------------------------------------------------------------------------------- a pair */
 
 static enum tutti_status measure_latency(struct prober *prober, int other, double *latency_ns)
 {
@@ -96,15 +96,17 @@ static enum tutti_status end_exchange(struct prober *prober, int other, struct e
     return TUTTI_OK;
 }
 
-/* Exchanges get larger while they are so short that what begins and ends them counts; 0: it is enough. */
+/* Exchanges get larger while they are so short that what begins and ends them counts; 0: it is
+ * enough. */
 static char next_size_log(char size_log, uint64_t last_ns, uint64_t passed_ns)
 {
     if (passed_ns >= round_ns) return 0;
     return (char)(last_ns < exchange_ns_min && size_log < SIZE_LOG_MAX ? size_log + 1 : size_log);
 }
 
-/* Counts what ends between two ends of the same one of the two exchanges, the first one after the warm-up: of the other exchange as much has passed at either
- * time, whether the two share the wire or take turns. When it is enough, two are still to end. */
+/* Counts what ends between two ends of the same one of the two exchanges, the first one after the
+ * warm-up: of the other exchange as much has passed at either time, whether the two share the wire
+ * or take turns. When it is enough, two are still to end. */
 static enum tutti_status measure_rate(struct prober *prober, int other, double *bytes_per_second)
 {
     const uint64_t begin = clock_now_ns();
@@ -157,8 +159,9 @@ static enum tutti_status time_after_rest(struct prober *prober, int other, size_
     return TUTTI_OK;
 }
 
-/* A token bucket lets a burst pass at once, and from then on a byte in the time of its rate, which the step from one large message to a larger one
- * tells: by how much the first one came too early is the burst. */
+/* A token bucket lets a burst pass at once, and from then on a byte in the time of its rate, which
+ * the step from one large message to a larger one tells: by how much the first one came too early
+ * is the burst. */
 static enum tutti_status measure_burst(struct prober *prober, int other, double *burst_bytes)
 {
     double none_ns, large_ns, larger_ns;
@@ -186,7 +189,7 @@ static enum tutti_status measure_burst_of(struct prober *prober, bool is_shared,
     return TUTTI_OK;
 }
 
-/* ---------------------------------------------------------------------------------------- all the pairs */
+/* -------------------------------------------------------------------------------- all the pairs */
 
 static enum tutti_status play_round(struct prober *prober, int tournament, int round)
 {
@@ -277,7 +280,7 @@ static enum tutti_status measure_hosts(struct tutti_comm *hosts, struct probe_re
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ the job */
+/* -------------------------------------------------------------------------------------- the job */
 
 /* TUTTI_HOSTID can set ranks of one host apart, for the library and here. */
 static void name_host(char name[TOPO_NAME_SIZE])
@@ -296,7 +299,8 @@ static enum tutti_status gather_names(struct tutti_comm *comm, char (*names)[TOP
     return tutti_allgather(own, names, TOPO_NAME_SIZE, TUTTI_INT8, comm);
 }
 
-/* Hosts are numbered as their first ranks come; their names move to the front. first: of each host, its first rank. */
+/* Hosts are numbered as their first ranks come; their names move to the front. first: of each host,
+ * its first rank. */
 static int number_hosts(char (*names)[TOPO_NAME_SIZE], int size, int *host_of_rank, int *first)
 {
     int hosts = 0;
@@ -320,7 +324,8 @@ static enum tutti_status conclude(struct probe_result *result, const int *host_o
                       &result->topo);
 }
 
-/* Ranks that measure nothing wait until the other ranks have measured. hosts: the ranks that measure; NULL: this rank does not. */
+/* Ranks that measure nothing wait until the other ranks have measured. hosts: the ranks that
+ * measure; NULL: this rank does not. */
 static enum tutti_status measure_and_wait(struct tutti_comm *comm, struct tutti_comm *hosts,
                                           struct probe_result *result, const int *host_of_rank)
 {
@@ -380,7 +385,7 @@ void probe_release(struct probe_result *result)
     *result = (struct probe_result){0};
 }
 
-/* -------------------------------------------------------------------------------------------- showing it */
+/* ----------------------------------------------------------------------------------- showing it */
 
 /* The mean rate of a pair, over the tournaments. */
 static double mean_rate(const struct probe_result *result, size_t cell)

@@ -12,7 +12,7 @@ static enum tutti_status no_memory(void)
     return error_set(TUTTI_NO_MEMORY, "out of memory");
 }
 
-/* ------------------------------------------------------------------------------------------------------ tree */
+/* ----------------------------------------------------------------------------------------- tree */
 
 enum { LINKED_DEPTH = TOPO_DEPTH_MAX + 2 };
 
@@ -119,7 +119,7 @@ enum tutti_status print_tree(const struct topo *topo, FILE *file)
     return status;
 }
 
-/* ---------------------------------------------------------------------------------------------------- matrix */
+/* --------------------------------------------------------------------------------------- matrix */
 
 enum { HEAD_SIZE = 16 };
 
@@ -393,7 +393,7 @@ enum tutti_status print_matrix(const struct topo *topo, FILE *file)
     return status;
 }
 
-/* ---------------------------------------------------------------------------------------------------- levels */
+/* --------------------------------------------------------------------------------------- levels */
 
 /* "0-3 8" */
 static void print_group(const struct topo_level *level, int group, int rank_count, FILE *file)

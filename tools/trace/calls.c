@@ -6,7 +6,8 @@
 
 #include "base/status.h"
 
-/* Clocks of processors and of hosts are read at slightly different moments: less than this contradicts nothing. */
+/* Clocks of processors and of hosts are read at slightly different moments: less than this
+ * contradicts nothing. */
 enum { CLOCK_SLACK_NS = 20000 };
 
 /* One call of all ranks. */
@@ -26,7 +27,7 @@ struct table {
     size_t count;
 };
 
-/* ------------------------------------------------------------------------------------------- side by side */
+/* --------------------------------------------------------------------------------- side by side */
 
 bool calls_are_alike(const struct trace_entry *one, const struct trace_entry *other)
 {
@@ -85,7 +86,7 @@ static void gather_all(struct table *table)
     calls->absent_count = most - common;
 }
 
-/* -------------------------------------------------------------------------------------------------- clocks */
+/* --------------------------------------------------------------------------------------- clocks */
 
 /* No rank leaves such a call before all have come. */
 static bool waits_for_all(const struct trace_entry *entry)
@@ -168,7 +169,7 @@ static void doubt_clocks(struct table *table)
     if (calls->clock_error_ns > 0) calls->clock = CALLS_NO_CLOCK;
 }
 
-/* ------------------------------------------------------------------------------------------------ measuring */
+/* ------------------------------------------------------------------------------------ measuring */
 
 /* Whether the time that ranks were in the call has to say the same as the clocks. */
 static bool needs_proof(const struct trace_calls *calls, const struct call *call)
@@ -240,7 +241,7 @@ static void measure_all(struct table *table)
     table->count = calls->count = kept;
 }
 
-/* --------------------------------------------------------------------------------------------------- kinds */
+/* ---------------------------------------------------------------------------------------- kinds */
 
 static int by_size(const void *a, const void *b)
 {
@@ -399,7 +400,7 @@ static enum tutti_status sum_up_all(struct table *table)
     return has_room ? TUTTI_OK : error_set(TUTTI_NO_MEMORY, "out of memory");
 }
 
-/* ----------------------------------------------------------------------------------------------------- all */
+/* ------------------------------------------------------------------------------------------ all */
 
 static enum tutti_status list_each(const struct table *table)
 {

@@ -14,8 +14,8 @@
  * 3. If hosts are compared by their clocks, a rank that such a call has waited for is late by the
  *    lesser of two times: that which the clocks say, and that by which the others waited longer
  *    than that rank. So a clock that is ahead makes no rank late.
- * 4. The recorder takes the time only once of a call that takes 2 us at most (docs/reference/dumps.md);
- *    such a call has no duration here.
+ * 4. The recorder takes the time only once of a call that takes 2 us at most
+ *    (docs/reference/dumps.md); such a call has no duration here.
  */
 #ifndef TUTTI_TOOLS_TRACE_CALLS_H
 #define TUTTI_TOOLS_TRACE_CALLS_H
@@ -74,8 +74,8 @@ struct trace_calls {
     enum calls_clock clock;
     uint64_t clock_error_ns; /* hosts' clocks differ by that much at least; 0: that is not known */
     int clock_ranks[2];      /* the two whose dumps show it; indices of dumps */
-    /* Of each dump: what makes its times comparable with others, as far as they are; sums wrap. Without
-     * wall clocks, the moments of the dumps are taken to be the same. */
+    /* Of each dump: what makes its times comparable with others, as far as they are; sums wrap.
+     * Without wall clocks, the moments of the dumps are taken to be the same. */
     uint64_t *offsets_ns;
     size_t count;            /* of calls that are measured */
     struct call_times *each; /* of those, in the order of their numbers */

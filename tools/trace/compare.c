@@ -13,7 +13,7 @@
 
 enum { TOP_MAX = 1000000, TOP_USUAL = 20 };
 
-/* ------------------------------------------------------------------------------------------------- options */
+/* -------------------------------------------------------------------------------------- options */
 
 static bool misused(const char *what, const char *why)
 {
@@ -52,7 +52,7 @@ bool compare_parse(int argc, char **argv, struct compare_options *options)
     return options->path_count > 0 || misused("it takes dumps, or folders of them", "");
 }
 
-/* ------------------------------------------------------------------------------------------ a communicator */
+/* ------------------------------------------------------------------------------- a communicator */
 
 static enum tutti_status compare(const struct compare_options *options,
                                  const struct trace_calls *calls, bool is_first, FILE *file)
@@ -79,7 +79,7 @@ static enum tutti_status compare(const struct compare_options *options,
     return status;
 }
 
-/* ----------------------------------------------------------------------------------------------------- all */
+/* ------------------------------------------------------------------------------------------ all */
 
 /* Whether dumps of one communicator, which are sorted, fit together. */
 static bool fit_together(const struct trace_json *traces, size_t count)

@@ -1,5 +1,5 @@
-/* compared.h - kinds of calls beside the times that were predicted for them: by the cost model now, and by the job when it chose
- * their algorithms.
+/* compared.h - kinds of calls beside the times that were predicted for them: by the cost model now,
+ * and by the job when it chose their algorithms.
  */
 #ifndef TUTTI_TOOLS_TRACE_COMPARED_H
 #define TUTTI_TOOLS_TRACE_COMPARED_H

@@ -1,4 +1,5 @@
-/* tutti-trace - which rank is at fault, and what is slow: reads the flight recorders of ranks, from dumps or while they run. */
+/* tutti-trace - which rank is at fault, and what is slow: reads the flight recorders of ranks, from
+ * dumps or while they run. */
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -61,7 +62,7 @@ static enum exit_code finish(enum exit_code code)
     return EXIT_BAD;
 }
 
-/* ----------------------------------------------------------------------------------------------- commands */
+/* ------------------------------------------------------------------------------------- commands */
 
 static enum exit_code run_verdict(const char *folder)
 {

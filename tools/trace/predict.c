@@ -15,7 +15,7 @@
 /* Beyond, a count is no count. */
 #define BYTES_MAX ((uint64_t)1 << 40)
 
-/* --------------------------------------------------------------------------------------------------- hosts */
+/* ---------------------------------------------------------------------------------------- hosts */
 
 struct placed {
     int rank;
@@ -136,7 +136,7 @@ static enum tutti_status find_shared_cores(struct predictor *predictor,
     return TUTTI_OK;
 }
 
-/* ---------------------------------------------------------------------------------------------------- site */
+/* ----------------------------------------------------------------------------------------- site */
 
 int predictor_most_ranks(const struct predictor *predictor)
 {
@@ -251,7 +251,7 @@ void predictor_release(struct predictor *predictor)
     *predictor = (struct predictor){.rank_count = 0};
 }
 
-/* ------------------------------------------------------------------------------------------------- a call */
+/* --------------------------------------------------------------------------------------- a call */
 
 static void refuse(struct call_prediction *prediction, const char *why)
 {
@@ -269,7 +269,8 @@ static bool has_path(const char *paths, const char *name)
     return false;
 }
 
-/* Within a host, these paths lead through memory that others can address. Between hosts they tell nothing. */
+/* Within a host, these paths lead through memory that others can address. Between hosts they tell
+ * nothing. */
 static bool is_mapped(const struct predictor *predictor, const struct trace_calls *calls,
                       const struct call_kind *kind)
 {
@@ -443,7 +444,7 @@ enum tutti_status predict_slow_host(const struct predictor *predictor,
     return status == TUTTI_NO_MEMORY ? status : TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------- numbers */
+/* -------------------------------------------------------------------------------------- numbers */
 
 bool predictor_port_is_measured(const struct predictor *predictor, enum model_resource resource)
 {

@@ -16,7 +16,8 @@
 #include "studio/trace/trace_json.h"
 #include "text.h"
 
-/* As process/monitor.h has them, which tools do not include: what goes over the socket is a format. */
+/* As process/monitor.h has them, which tools do not include: what goes over the socket is a format.
+ * */
 static const char NAME_PREFIX[] = "tutti-monitor/";
 enum { MESSAGE_BYTES_MAX = 65536, NAME_SIZE = 48 };
 enum { ANSWERS_MAX = 1024, WHY_SIZE = 240 };
@@ -87,7 +88,7 @@ __attribute__((format(printf, 2, 3))) static void end_silent(struct asked *asked
     end(asked, SILENT);
 }
 
-/* ------------------------------------------------------------------------------------------------ hearing */
+/* -------------------------------------------------------------------------------------- hearing */
 
 static void note_told(struct query *query, const struct trace_json *trace)
 {
@@ -178,7 +179,7 @@ static void hear(struct query *query, struct asked *asked)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------- asking */
+/* --------------------------------------------------------------------------------------- asking */
 
 /* False: there is no descriptor for it now. */
 static bool ask(struct asked *asked)
@@ -251,7 +252,7 @@ static bool query_all(struct query *query)
     return entries != NULL;
 }
 
-/* -------------------------------------------------------------------------------------------------- names */
+/* ---------------------------------------------------------------------------------------- names */
 
 static int by_number(const void *a, const void *b)
 {
@@ -311,7 +312,7 @@ static bool find_names(struct query *query, const int *pids, int count)
     return is_fine;
 }
 
-/* ----------------------------------------------------------------------------------------------- reporting */
+/* ------------------------------------------------------------------------------------ reporting */
 
 /* The rank's number in the largest communicator of which another rank has told. */
 static void complain(const struct query *query, int pid, const char *why)

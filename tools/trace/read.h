@@ -15,7 +15,8 @@ struct unread {
     char why[200];
 };
 
-/* Any number of dumps; zeros at the beginning, but for what the owner wants, and released by its owner, also after a failure. */
+/* Any number of dumps; zeros at the beginning, but for what the owner wants, and released by its
+ * owner, also after a failure. */
 struct traces {
     struct trace_json *all;
     size_t count, room, entry_count;

@@ -15,7 +15,7 @@
 #include "report_words.h"
 #include "studio/page/page.h"
 
-/* ------------------------------------------------------------------------------------------------- options */
+/* -------------------------------------------------------------------------------------- options */
 
 static bool misused(const char *what, const char *why)
 {
@@ -40,7 +40,7 @@ bool report_parse(int argc, char **argv, struct report_options *options)
     return options->path_count > 0 || misused("it takes dumps, or folders of them", "");
 }
 
-/* ---------------------------------------------------------------------------------------------------- page */
+/* ----------------------------------------------------------------------------------------- page */
 
 /* Chooses the communicator that is shown, if there are several. */
 static void write_chooser(FILE *file, const struct report_job *job)
@@ -204,7 +204,7 @@ char *report_make_page(const struct report_job *job, const char *calibration, si
     return page.text;
 }
 
-/* --------------------------------------------------------------------------------------------------- output */
+/* --------------------------------------------------------------------------------------- output */
 
 static bool write_out(const char *name, const char *text, size_t size)
 {

@@ -8,7 +8,8 @@
  *     report_data.js, report_timeline.js,     what it does: the timeline, tables that sort
  *     report.js
  *
- * The page asks for nothing: no file, no network. Its order depends on the dumps alone, and so does each byte of it.
+ * The page asks for nothing: no file, no network. Its order depends on the dumps alone, and so does
+ * each byte of it.
  */
 #ifndef TUTTI_TOOLS_TRACE_REPORT_H
 #define TUTTI_TOOLS_TRACE_REPORT_H
@@ -34,8 +35,8 @@ bool report_parse(int argc, char **argv, struct report_options *options);
 enum report_outcome report_dumps(const struct report_options *options);
 
 struct report_job;
-/* The page of a job as a text, to be freed; NULL: tutti_error_message says why. calibration: a file,
- * or NULL. */
+/* The page of a job as a text, to be freed; NULL: tutti_error_message says why. calibration: a
+ * file, or NULL. */
 char *report_make_page(const struct report_job *job, const char *calibration, size_t *size);
 
 #endif

@@ -29,7 +29,7 @@ struct bars {
     size_t state_count;
 };
 
-/* ---------------------------------------------------------------------------------------------------- rows */
+/* ----------------------------------------------------------------------------------------- rows */
 
 static void want(bool *wanted, size_t *left, int rank)
 {
@@ -83,7 +83,7 @@ static void choose_bars(struct bars *bars, size_t most, struct report_omitted *o
         (struct report_omitted){.bars = all - shown, .rows = (size_t)comm->size - bars->row_count};
 }
 
-/* --------------------------------------------------------------------------------------------------- kinds */
+/* ---------------------------------------------------------------------------------------- kinds */
 
 static int compare_numbers(uint64_t left, uint64_t right)
 {
@@ -168,7 +168,7 @@ static size_t state_of(const struct bars *bars, const struct trace_entry *entry)
     return (size_t)(found - bars->states);
 }
 
-/* --------------------------------------------------------------------------------------------------- texts */
+/* ---------------------------------------------------------------------------------------- texts */
 
 static void put_text(FILE *file, const char *name, const char *text)
 {
@@ -210,7 +210,7 @@ static void put_list(FILE *file, const struct bars *bars)
     fputs("]", file);
 }
 
-/* ---------------------------------------------------------------------------------------------------- bars */
+/* ----------------------------------------------------------------------------------------- bars */
 
 static void put_window(FILE *file, const struct bars *bars, const struct row *row,
                        const struct window *window, const char *name)

@@ -1,5 +1,5 @@
-/* Whatever dumps say, the page of a report has the elements of its frame and its data are JSON: names stay text. The bytes are dumps, with a
- * form feed between two of them, which no JSON has. */
+/* Whatever dumps say, the page of a report has the elements of its frame and its data are JSON:
+ * names stay text. The bytes are dumps, with a form feed between two of them, which no JSON has. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

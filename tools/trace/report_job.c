@@ -7,9 +7,10 @@
 
 static const int64_t TIME_MAX_NS = INT64_C(1) << 53;
 
-/* --------------------------------------------------------------------------------------------------- dumps */
+/* ---------------------------------------------------------------------------------------- dumps */
 
-/* Drops older dumps of a rank, and those that are of another size than the first: these are of another job. Returns how many are left. */
+/* Drops older dumps of a rank, and those that are of another size than the first: these are of
+ * another job. Returns how many are left. */
 static size_t drop_surplus(struct trace_json *traces, size_t count)
 {
     size_t kept = 1;
@@ -40,7 +41,7 @@ const struct trace_entry *report_open_entry(const struct trace_json *trace)
     return NULL;
 }
 
-/* -------------------------------------------------------------------------------------------- communicators */
+/* -------------------------------------------------------------------------------- communicators */
 
 static enum tutti_status place_ranks(struct report_comm *comm)
 {
@@ -109,7 +110,7 @@ static enum tutti_status judge(struct report_comm *comm, struct trace_json *trac
     return TUTTI_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------------- job */
+/* ------------------------------------------------------------------------------------------ job */
 
 static int by_verdict(const void *a, const void *b)
 {

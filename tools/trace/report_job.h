@@ -1,8 +1,10 @@
-/* report_job.h - what a report tells of: the communicators whose dumps were read, each with its verdict and its measured calls.
+/* report_job.h - what a report tells of: the communicators whose dumps were read, each with its
+ * verdict and its measured calls.
  *
  *     files ── read.h ──► dumps ── sorted, one of each rank ──► communicators ── verdict.h, calls.h ──► the worst first
  *
- * Dumps come from outside, and jobs may be large. So what a report shows has bounds, and whatever is left out is counted.
+ * Dumps come from outside, and jobs may be large. So what a report shows has bounds, and whatever
+ * is left out is counted.
  */
 #ifndef TUTTI_TOOLS_TRACE_REPORT_JOB_H
 #define TUTTI_TOOLS_TRACE_REPORT_JOB_H
@@ -41,7 +43,8 @@ bool report_job_read(struct report_job *job, char **paths, int path_count);
 bool report_job_judge(struct report_job *job);
 void report_job_release(struct report_job *job);
 
-/* The call that a rank is in, or that failed; or else its message that failed, or for which it waits. NULL: there is none. */
+/* The call that a rank is in, or that failed; or else its message that failed, or for which it
+ * waits. NULL: there is none. */
 const struct trace_entry *report_open_entry(const struct trace_json *trace);
 /* A moment of a dump, in ns from the beginning of what all dumps cover. At most 2^53 away from it:
  * that many numbers JavaScript tells apart. */

@@ -1,4 +1,5 @@
-/* report_page.h - the files of which the page of a report is made, as the program has them; each ends in a 0. */
+/* report_page.h - the files of which the page of a report is made, as the program has them; each
+ * ends in a 0. */
 #ifndef TUTTI_TOOLS_TRACE_REPORT_PAGE_H
 #define TUTTI_TOOLS_TRACE_REPORT_PAGE_H
 

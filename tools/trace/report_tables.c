@@ -11,14 +11,15 @@
 #include "table.h"
 #include "text.h"
 
-/* ------------------------------------------------------------------------------------------------- cells */
+/* ---------------------------------------------------------------------------------------- cells */
 
 struct column {
     const char *title, *hint;
     bool is_text;
 };
 
-/* Columns end with one that has no title; the one with the number `sorted` is sorted by, downwards. */
+/* Columns end with one that has no title; the one with the number `sorted` is sorted by, downwards.
+ * */
 static void begin_table(FILE *file, const char *caption, const struct column *columns, int sorted)
 {
     fprintf(file,
@@ -58,7 +59,7 @@ static void put_duration(FILE *file, uint64_t ns, const char *none)
     fprintf(file, "<td data-value=\"%" PRIu64 "\">%s</td>", ns, ns > 0 ? text : none);
 }
 
-/* --------------------------------------------------------------------------------------------------- slow */
+/* ----------------------------------------------------------------------------------------- slow */
 
 /* A rank, and the call in which it came the most after all others. */
 struct slow_rank {
@@ -152,7 +153,7 @@ void report_write_slow(FILE *file, const struct report_comm *comm)
     free(all);
 }
 
-/* ----------------------------------------------------------------------------------------------- measured */
+/* ------------------------------------------------------------------------------------- measured */
 
 static void describe_bytes(uint64_t bytes, char text[static DURATION_TEXT_SIZE])
 {

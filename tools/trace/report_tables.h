@@ -1,5 +1,5 @@
-/* report_tables.h - the tables of a report, as HTML: which ranks others waited for, and what calls took beside what was predicted. Cells have
- * the values by which scripts sort them (data-value). */
+/* report_tables.h - the tables of a report, as HTML: which ranks others waited for, and what calls
+ * took beside what was predicted. Cells have the values by which scripts sort them (data-value). */
 #ifndef TUTTI_TOOLS_TRACE_REPORT_TABLES_H
 #define TUTTI_TOOLS_TRACE_REPORT_TABLES_H
 

@@ -16,7 +16,7 @@ static const char *plural(size_t count)
     return count == 1 ? "" : "s";
 }
 
-/* ------------------------------------------------------------------------------------------------- phrases */
+/* -------------------------------------------------------------------------------------- phrases */
 
 /* "rank 2", "ranks 0-3 and 7", "ranks 0, 2, 4, 6, 8, 10 and 17 more": ascending. */
 static void print_ranks(FILE *file, const int *ranks, size_t count, const char *word)
@@ -46,7 +46,8 @@ static void describe_moment(uint64_t wall_ns, char text[static MOMENT_SIZE])
     snprintf(text, MOMENT_SIZE, "%s.%03d UTC", date, (int)(wall_ns / 1000000 % 1000));
 }
 
-/* The call that the verdict names, as the culprit made it, or else another rank; NULL: no dump has it. */
+/* The call that the verdict names, as the culprit made it, or else another rank; NULL: no dump has
+ * it. */
 static const struct trace_entry *find_call(const struct report_comm *comm)
 {
     const uint64_t number = comm->verdict.sequence;
@@ -58,7 +59,7 @@ static const struct trace_entry *find_call(const struct report_comm *comm)
     return entry;
 }
 
-/* ---------------------------------------------------------------------------------------------- the verdict */
+/* ---------------------------------------------------------------------------------- the verdict */
 
 static const char *const next_steps[] = {
     [VERDICT_NOTHING] = "No rank failed, and none had kept the others waiting for 2 s or more when "
@@ -108,7 +109,7 @@ void report_write_title(FILE *file, const struct report_job *job)
     print_verdict(file, &job->comms[0].verdict);
 }
 
-/* --------------------------------------------------------------------------------------------------- facts */
+/* ---------------------------------------------------------------------------------------- facts */
 
 static void begin_fact(FILE *file, const char *name)
 {
@@ -236,7 +237,7 @@ void report_write_head(FILE *file, const struct report_job *job)
     fputs("</dl>\n</header>\n", file);
 }
 
-/* ------------------------------------------------------------------------------------------------ evidence */
+/* ------------------------------------------------------------------------------------- evidence */
 
 /* Where a rank is: in a call that is not over, or that failed, or in none. */
 struct position {
@@ -436,7 +437,7 @@ void report_write_evidence(FILE *file, const struct report_comm *comm)
     free(ranks);
 }
 
-/* ----------------------------------------------------------------------------------------------- not known */
+/* ------------------------------------------------------------------------------------ not known */
 
 static void write_ring(FILE *file, const struct report_comm *comm)
 {

@@ -1,4 +1,5 @@
-/* report_words.h - what a report says in words, as HTML: the verdict and its evidence, and what is not known. */
+/* report_words.h - what a report says in words, as HTML: the verdict and its evidence, and what is
+ * not known. */
 #ifndef TUTTI_TOOLS_TRACE_REPORT_WORDS_H
 #define TUTTI_TOOLS_TRACE_REPORT_WORDS_H
 

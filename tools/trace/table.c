@@ -27,7 +27,7 @@ static bool is_most(size_t part, size_t count)
     return 2 * part > count;
 }
 
-/* ------------------------------------------------------------------------------------------------- one call */
+/* ------------------------------------------------------------------------------------- one call */
 
 static uint64_t bytes_of(const struct trace_entry *entry)
 {
@@ -82,7 +82,7 @@ static void describe_share(size_t part, size_t count, char *text, size_t size)
     if (count > 1) snprintf(text, size, " in %zu of %zu", part, count);
 }
 
-/* ------------------------------------------------------------------------------------------- what follows */
+/* --------------------------------------------------------------------------------- what follows */
 
 static const char indent[] = "         ", by_clocks[] = ", by the hosts' clocks";
 
@@ -112,8 +112,9 @@ static bool is_slower(uint64_t measured_ns, const struct compared *row)
     return (double)measured_ns * 1e3 > COMPARED_RATIO_FINE * (double)row->prediction.time_ps;
 }
 
-/* Whether the calls took longer than ports of the network explain at the rate that the model has for them. Hosts' clocks may hide that a rank
- * was late: where all wait for all, the rank that waited least has to say the same. */
+/* Whether the calls took longer than ports of the network explain at the rate that the model has
+ * for them. Hosts' clocks may hide that a rank was late: where all wait for all, the rank that
+ * waited least has to say the same. */
 static bool is_slow(const struct trace_calls *calls, const struct compared *row)
 {
     const struct call_kind *kind = row->kind;
@@ -176,7 +177,7 @@ enum tutti_status print_conclusions(const struct comparison *comparison, const s
     return row->prediction.why_not[0] == '\0' ? print_rate(comparison, row, file) : TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------- the calls */
+/* ------------------------------------------------------------------------------------ the calls */
 
 struct widths {
     int call, algorithm;
@@ -239,7 +240,7 @@ static enum tutti_status print_calls(const struct comparison *comparison, FILE *
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------- the ranks */
+/* ------------------------------------------------------------------------------------ the ranks */
 
 struct late_rank {
     const struct call_rank *rank;
@@ -281,7 +282,7 @@ static enum tutti_status print_ranks(const struct comparison *comparison, FILE *
     return TUTTI_OK;
 }
 
-/* --------------------------------------------------------------------------------------------- what is not there */
+/* ---------------------------------------------------------------------------- what is not there */
 
 void print_clocks(const struct trace_calls *calls, FILE *file)
 {
@@ -361,7 +362,7 @@ void print_left_out(const struct trace_calls *calls, FILE *file)
         fputs("calls that were started run beside others; they are predicted alone\n", file);
 }
 
-/* ------------------------------------------------------------------------------------------------------ all */
+/* ------------------------------------------------------------------------------------------ all */
 
 void print_numbers(const struct comparison *comparison, FILE *file)
 {
@@ -413,7 +414,7 @@ enum tutti_status print_comparison(const struct comparison *comparison, FILE *fi
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------- programs */
+/* ------------------------------------------------------------------------------------- programs */
 
 /* A text in quotes, with the quotes in the text doubled. */
 static void put_csv(const char *text, FILE *file)

@@ -41,7 +41,8 @@ enum tutti_status print_comparison(const struct comparison *comparison, FILE *fi
 void print_comparison_csv(const struct comparison *comparison, bool with_head, FILE *file);
 /* Lines with the numbers that predictions are made of. */
 void print_numbers(const struct comparison *comparison, FILE *file);
-/* A line for each conclusion on one row, indented; without a prediction, of lateness alone. NO_MEMORY. */
+/* A line for each conclusion on one row, indented; without a prediction, of lateness alone.
+ * NO_MEMORY. */
 enum tutti_status print_conclusions(const struct comparison *comparison, const struct compared *row,
                                     FILE *file);
 /* One line that says how times of hosts are compared, or nothing if all ranks are on one host. */

@@ -56,7 +56,7 @@ void describe_duration(uint64_t from_ns, uint64_t to_ns, char text[static DURATI
         snprintf(text, DURATION_TEXT_SIZE, "%.2f s", ns * 1e-9);
 }
 
-/* ------------------------------------------------------------------------------------------------ tables */
+/* --------------------------------------------------------------------------------------- tables */
 
 static void show_entry(const struct trace_json *trace, const struct trace_entry *entry, FILE *file)
 {
@@ -102,7 +102,7 @@ void show_trace(const struct trace_json *trace, FILE *file)
     for (size_t i = 0; i < trace->message_count; i++) show_entry(trace, &trace->messages[i], file);
 }
 
-/* ------------------------------------------------------------------------------------------------- lines */
+/* ---------------------------------------------------------------------------------------- lines */
 
 static size_t show_running(const struct trace_json *trace, const struct trace_entry *entries,
                            size_t count, const char *between, FILE *file)

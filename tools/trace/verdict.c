@@ -21,7 +21,7 @@ struct group {
     struct verdict *verdict;
 };
 
-/* ------------------------------------------------------------------------------------------- who and where */
+/* -------------------------------------------------------------------------------- who and where */
 
 static struct trace_place place_of(const struct group *group, int rank)
 {
@@ -79,7 +79,7 @@ static int named_culprit(const struct group *group)
     return group->failed->places[group->failed->failure.culprit].rank;
 }
 
-/* ------------------------------------------------------------------------------------------------ calls */
+/* ---------------------------------------------------------------------------------------- calls */
 
 /* Its first call that is not over, or failed; NULL: it is in none. */
 static const struct trace_entry *open_entry(const struct trace_json *trace)
@@ -89,7 +89,8 @@ static const struct trace_entry *open_entry(const struct trace_json *trace)
     return NULL;
 }
 
-/* The earliest call that somebody is in, and who is in it for longest; 0: there is none that anybody has to wait in. */
+/* The earliest call that somebody is in, and who is in it for longest; 0: there is none that
+ * anybody has to wait in. */
 static uint64_t stuck_call(const struct group *group, const struct trace_json **waiter)
 {
     uint64_t number = 0, longest_ns = 0;
@@ -110,7 +111,7 @@ static uint64_t stuck_call(const struct group *group, const struct trace_json **
     return number;
 }
 
-/* ------------------------------------------------------------------------------------------------- dead */
+/* ----------------------------------------------------------------------------------------- dead */
 
 static bool find_dead(const struct group *group)
 {
@@ -153,7 +154,7 @@ static bool find_missing(const struct group *group, uint64_t stuck, bool is_name
     return false;
 }
 
-/* ---------------------------------------------------------------------------------------------- stalled */
+/* -------------------------------------------------------------------------------------- stalled */
 
 /* Says of a rank that `waiter` waits for it in that entry, and noticed that it does not run. */
 static void judge_stalled(const struct group *group, const struct trace_json *waiter,
@@ -181,7 +182,7 @@ static bool find_stalled(const struct group *group, uint64_t stuck)
     return false;
 }
 
-/* ------------------------------------------------------------------------------------------ disagreements */
+/* -------------------------------------------------------------------------------- disagreements */
 
 /* The first number that ranks called differently; 0. */
 static enum tutti_status first_difference(const struct group *group, uint64_t *number)
@@ -252,7 +253,8 @@ static bool differs(const struct group *group, int rank, uint64_t number, uint64
     return entry != NULL && entry->has_signature && entry->signature != signature;
 }
 
-/* A rank that called otherwise; or, where equally many did and the communicator blames it, the typical one's like. */
+/* A rank that called otherwise; or, where equally many did and the communicator blames it, the
+ * typical one's like. */
 static int odd_rank(const struct group *group, uint64_t number, int typical, int named)
 {
     const uint64_t usual = trace_json_operation(group->by_rank[typical], number)->signature;
@@ -291,7 +293,7 @@ static enum tutti_status find_disagreement(const struct group *group, bool *foun
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------- late and slow */
+/* -------------------------------------------------------------------------------- late and slow */
 
 /* Whether a rank is before a call and in none. */
 static bool is_before(const struct trace_json *trace, uint64_t number)
@@ -349,7 +351,8 @@ static bool waits_for_rank(const struct trace_entry *entry, uint64_t *since_ns)
     return entry->waits_for >= 0;
 }
 
-/* The rank that has waited longest in the stuck call, the call as text, and how long; false: none waits. */
+/* The rank that has waited longest in the stuck call, the call as text, and how long; false: none
+ * waits. */
 static bool find_longest(const struct group *group, uint64_t stuck, waits_since *waits,
                          struct waiting *found, char what[ENTRY_TEXT_SIZE],
                          char since[DURATION_TEXT_SIZE])
@@ -434,9 +437,10 @@ static bool find_failure(const struct group *group)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------- order */
+/* ---------------------------------------------------------------------------------------- order */
 
-/* Whether a failure tells more than positions of ranks can: an abort makes others late, and so on. */
+/* Whether a failure tells more than positions of ranks can: an abort makes others late, and so on.
+ * */
 static bool speaks_for_itself(const struct group *group)
 {
     return group->failed != NULL && !failed_with(group, "TIMEOUT") &&

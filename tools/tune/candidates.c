@@ -55,7 +55,8 @@ enum tutti_status candidates_least_bytes(const struct tune_site *site,
     return TUTTI_OK;
 }
 
-/* An algorithm's number among those that are built in and, after them, those of the folder, which all ranks have in one order. */
+/* An algorithm's number among those that are built in and, after them, those of the folder, which
+ * all ranks have in one order. */
 static int32_t number_of(const struct tune_site *site, const struct algorithm *algorithm)
 {
     for (int i = 0; i < site->loaded_count; i++)

@@ -1,5 +1,5 @@
-/* load.h - whether others used the machines of a job while it measured (os/load.h): each rank looks at its own machine, on which
- * all ranks count as those that measure.
+/* load.h - whether others used the machines of a job while it measured (os/load.h): each rank looks
+ * at its own machine, on which all ranks count as those that measure.
  */
 #ifndef TUTTI_TOOLS_TUNE_LOAD_H
 #define TUTTI_TOOLS_TUNE_LOAD_H

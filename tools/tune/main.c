@@ -1,4 +1,5 @@
-/* tutti-tune - measures choices of algorithms in which the model may be wrong, and handles tables of them. */
+/* tutti-tune - measures choices of algorithms in which the model may be wrong, and handles tables
+ * of them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static enum exit_code fail(void)
     return EXIT_WRONG;
 }
 
-/* ---------------------------------------------------------------------------------------------------- output */
+/* --------------------------------------------------------------------------------------- output */
 
 static enum tutti_status flush(FILE *file)
 {
@@ -42,7 +43,7 @@ static enum tutti_status write_table(const struct options *options, const struct
     return flush(stdout);
 }
 
-/* ---------------------------------------------------------------------------------------------------- tuning */
+/* --------------------------------------------------------------------------------------- tuning */
 
 /* The calls for which a plan of the folder is the fastest. A table cannot name this plan, for a
  * table has the names of built-in algorithms; a rule for algorithms can. */
@@ -225,7 +226,7 @@ static enum exit_code tune(const struct options *options)
     return code;
 }
 
-/* ---------------------------------------------------------------------------------------------------- tables */
+/* --------------------------------------------------------------------------------------- tables */
 
 /* All files in one table. */
 static enum tutti_status load(const struct options *options, struct tune_table *table)

@@ -22,7 +22,7 @@ struct bench {
     double times_ns[ROUNDS][CANDIDATES_MAX];
 };
 
-/* ---------------------------------------------------------------------------------------------------- buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
 static size_t send_blocks(enum collective collective, int rank_count)
 {
@@ -74,7 +74,7 @@ static void release(const struct bench *bench, void *memory)
         free(memory);
 }
 
-/* ------------------------------------------------------------------------------------------------------ calls */
+/* ---------------------------------------------------------------------------------------- calls */
 
 static enum tutti_status call(const struct bench *b, const struct tutti_call_options *options)
 {
@@ -127,7 +127,7 @@ static enum tutti_status time_calls(const struct bench *bench, const struct cand
     return TUTTI_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------------- rounds */
+/* --------------------------------------------------------------------------------------- rounds */
 
 /* An order of all candidates, another one each time. */
 static void shuffle(uint64_t *chance, int order[CANDIDATES_MAX], int count)
@@ -140,7 +140,8 @@ static void shuffle(uint64_t *chance, int order[CANDIDATES_MAX], int count)
     }
 }
 
-/* The first calls plan and bind; a call of the slowest candidate says how many fit into the time. */
+/* The first calls plan and bind; a call of the slowest candidate says how many fit into the time.
+ * */
 static enum tutti_status warm_up(const struct bench *bench, double seconds,
                                  int calls[CANDIDATES_MAX])
 {

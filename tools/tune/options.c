@@ -56,7 +56,7 @@ __attribute__((format(printf, 1, 2))) static enum exit_code usage_error(const ch
     return EXIT_USAGE;
 }
 
-/* ---------------------------------------------------------------------------------------------------- values */
+/* --------------------------------------------------------------------------------------- values */
 
 static enum exit_code read_collectives(const char *text, struct options *options)
 {
@@ -129,7 +129,7 @@ static enum exit_code read_seconds(const char *text, struct options *options)
     return usage_error("--time must be a number from 0.001 to 3600, is '%s'", text);
 }
 
-/* ----------------------------------------------------------------------------------------------- the whole line */
+/* ------------------------------------------------------------------------------- the whole line */
 
 static enum exit_code choose_action(enum action action, struct options *options)
 {

@@ -83,7 +83,7 @@ int MPIABI_Alltoall(const void *send, int send_count, front_handle send_type, vo
     return front_leave(front_result(function, tutti_alltoall(send, recv, elements, dtype, found)));
 }
 
-/* ------------------------------------------------------------------------- blocks of different counts */
+/* ------------------------------------------------------------------- blocks of different counts */
 
 /* Counts or displacements of all ranks, as Tutti has them. */
 static int widen(const char *function, const struct front_type_entry *type, const int *numbers,
@@ -164,7 +164,7 @@ int MPIABI_Alltoallv(const void *send, const int *send_counts, const int *send_d
     return front_leave(error);
 }
 
-/* ------------------------------------------------------------------------------------ reduce-scatter */
+/* ------------------------------------------------------------------------------- reduce-scatter */
 
 /* The product of all blocks, of which this rank keeps its own. */
 static int product_scatter(const char *function, const void *send, void *recv, const size_t *counts,
@@ -203,7 +203,8 @@ static int reduce_scatter(const char *function, const void *send, void *recv, co
                         tutti_reduce_scatter(send, recv, counts[0], entry->dtype, operation, comm));
 }
 
-/* Where each rank's count stands apart from the next one's by `stride` ints: 1, or 0 for one count for all. */
+/* Where each rank's count stands apart from the next one's by `stride` ints: 1, or 0 for one count
+ * for all. */
 static int reduce_blocks(const char *function, const void *send, void *recv, const int *counts,
                          int stride, front_handle type, front_handle op, front_handle comm)
 {

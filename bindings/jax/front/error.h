@@ -1,4 +1,5 @@
-/* error.h - what went wrong, as MPI says it: a class of errors, and a message for the thread that asks. */
+/* error.h - what went wrong, as MPI says it: a class of errors, and a message for the thread that
+ * asks. */
 #ifndef TUTTI_JAX_ERROR_H
 #define TUTTI_JAX_ERROR_H
 
@@ -14,11 +15,13 @@ enum { FRONT_ERROR_BYTES = 1024 };
         if (front_error != FRONT_SUCCESS) return front_error; \
     } while (0)
 
-/* Keeps "MPI_FUNCTION: ..." as this thread's message and returns the class. Any thread; does not block. */
+/* Keeps "MPI_FUNCTION: ..." as this thread's message and returns the class. Any thread; does not
+ * block. */
 int front_fail(enum front_class class, const char *function, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same for what a call of Tutti in this thread returned, with the call's message; FRONT_SUCCESS for TUTTI_OK. */
+/* The same for what a call of Tutti in this thread returned, with the call's message; FRONT_SUCCESS
+ * for TUTTI_OK. */
 int front_result(const char *function, enum tutti_status status);
 
 /* Keeps a message that was kept before, for another thread, say. */

@@ -1,7 +1,8 @@
 /* front.h - the part of MPI that XLA calls, over Tutti.
  *
- * jaxlib reaches MPI through MPItrampoline, which loads the library that the environment variable MPITRAMPOLINE_LIB names and
- * looks up the functions and constants in names.h. libtutti_jax.so is such a library:
+ * jaxlib reaches MPI through MPItrampoline, which loads the library that the environment variable
+ * MPITRAMPOLINE_LIB names and looks up the functions and constants in names.h. libtutti_jax.so is
+ * such a library:
  *
  *     XLA        MPI_Allreduce(...)
  *       │ MPItrampoline, in jaxlib
@@ -9,17 +10,19 @@
  *       │
  *     libtutti   tutti_allreduce(...)
  *
- * Ranks.  MPI's world is the processes: MPI_Comm_rank and MPI_Comm_size of MPI_COMM_WORLD say which of how many. A process may
- * have several devices, and each device is a rank of Tutti. XLA makes a communicator for each group of devices: a thread for
- * each device of the job calls MPI_Comm_split on MPI_COMM_WORLD, with the group's first device as the color and the device's
- * place in the group as the key. The call returns when all devices of the job have made it.
+ * Ranks.  MPI's world is the processes: MPI_Comm_rank and MPI_Comm_size of MPI_COMM_WORLD say which
+ * of how many. A process may have several devices, and each device is a rank of Tutti. XLA makes a
+ * communicator for each group of devices: a thread for each device of the job calls MPI_Comm_split
+ * on MPI_COMM_WORLD, with the group's first device as the color and the device's place in the group
+ * as the key. The call returns when all devices of the job have made it.
  *
- * Errors.  Functions return 0 or a class of errors. MPI_Error_string then gives the calling thread the whole message of its last
- * failure: rank, host, operation, sequence. XLA ignores what MPI_Init_thread and MPI_Comm_split return. So after a failure these
- * keep the message, and operations on what they made return it.
+ * Errors.  Functions return 0 or a class of errors. MPI_Error_string then gives the calling thread
+ * the whole message of its last failure: rank, host, operation, sequence. XLA ignores what
+ * MPI_Init_thread and MPI_Comm_split return. So after a failure these keep the message, and
+ * operations on what they made return it.
  *
- * Threads.  Any thread may call anything (MPI_THREAD_MULTIPLE). MPI_Is_thread_main says yes to all threads, because XLA makes no
- * communicator in a thread that gets a no.
+ * Threads.  Any thread may call anything (MPI_THREAD_MULTIPLE). MPI_Is_thread_main says yes to all
+ * threads, because XLA makes no communicator in a thread that gets a no.
  *
  * Left out on purpose: what XLA never calls. Such a function returns an error with its name.
  */
@@ -87,7 +90,7 @@ struct front_status {
     int error;
 };
 
-/* ---------------------------------------------------------------------------- for the Python package */
+/* ----------------------------------------------------------------------- for the Python package */
 
 /* How this process joins the job. */
 struct tutti_jax_options {
@@ -95,8 +98,8 @@ struct tutti_jax_options {
     int process;       /* from 0 */
     int process_count;
     int device_count; /* of this process; the same in all */
-    /* Devices meet through it, several threads at once; NULL: the launcher's environment says process and process_count,
-     * and device_count is 1. Only used during the call. */
+    /* Devices meet through it, several threads at once; NULL: the launcher's environment says
+     * process and process_count, and device_count is 1. Only used during the call. */
     const struct tutti_store *store;
 };
 
@@ -105,19 +108,20 @@ struct tutti_jax_options {
  * everything from the launcher's environment. INVALID_OPTIONS: a wrong number, or it has joined
  * already. After any other failure it may be called again. */
 FRONT_EXPORT enum tutti_status tutti_jax_start(const struct tutti_jax_options *options);
-/* What MPI_Init_thread calls instead, to call tutti_jax_start with its own options. It returns 0 for
- * success. Otherwise `message`, which has message_bytes, says why; it stays empty where
+/* What MPI_Init_thread calls instead, to call tutti_jax_start with its own options. It returns 0
+ * for success. Otherwise `message`, which has message_bytes, says why; it stays empty where
  * tutti_jax_start has failed. NULL: nothing is called. Any thread; does not block. */
 FRONT_EXPORT void tutti_jax_set_starter(int (*starter)(char *message, size_t message_bytes));
 /* The last failure of this thread in this library, as MPI_Error_string gives it; "" if there was
  * none. Valid until the thread's next failing call. Does not block. */
 FRONT_EXPORT const char *tutti_jax_error(void);
 
-/* -------------------------------------------------------------------------------- what MPI promises */
+/* ---------------------------------------------------------------------------- what MPI promises */
 
-/* Each does what MPI 3.1 says, within these limits: predefined datatypes and operations only; MPI_IN_PLACE only where it is named;
- * MPI_COMM_WORLD only in MPI_Comm_rank, MPI_Comm_size, MPI_Comm_split and, if each process has one device, in operations. All block
- * until the communicator's deadline at most, except the start of Isend and Irecv. */
+/* Each does what MPI 3.1 says, within these limits: predefined datatypes and operations only;
+ * MPI_IN_PLACE only where it is named; MPI_COMM_WORLD only in MPI_Comm_rank, MPI_Comm_size,
+ * MPI_Comm_split and, if each process has one device, in operations. All block until the
+ * communicator's deadline at most, except the start of Isend and Irecv. */
 FRONT_EXPORT int MPIABI_Init(int *argument_count, char ***arguments);
 FRONT_EXPORT int MPIABI_Init_thread(int *argument_count, char ***arguments, int required,
                                     int *provided);
@@ -139,8 +143,8 @@ FRONT_EXPORT int MPIABI_Error_class(int code, int *class);
 
 FRONT_EXPORT int MPIABI_Comm_rank(front_handle comm, int *rank);
 FRONT_EXPORT int MPIABI_Comm_size(front_handle comm, int *size);
-/* Of MPI_COMM_WORLD alone. The key is the rank in the new communicator. After a failure *created is a communicator all of
- * whose operations fail with the same message. */
+/* Of MPI_COMM_WORLD alone. The key is the rank in the new communicator. After a failure *created is
+ * a communicator all of whose operations fail with the same message. */
 FRONT_EXPORT int MPIABI_Comm_split(front_handle comm, int color, int key, front_handle *created);
 FRONT_EXPORT int MPIABI_Comm_dup(front_handle comm, front_handle *created);
 FRONT_EXPORT int MPIABI_Comm_free(front_handle *comm);

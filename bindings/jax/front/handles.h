@@ -1,7 +1,7 @@
 /* handles.h - numbers for communicators and requests, as MPI's callers hold them.
  *
- * A handle comes from foreign code, so it is looked up and never followed: a wrong one finds nothing. Any thread may call
- * anything; nothing blocks or allocates.
+ * A handle comes from foreign code, so it is looked up and never followed: a wrong one finds
+ * nothing. Any thread may call anything; nothing blocks or allocates.
  */
 #ifndef TUTTI_JAX_HANDLES_H
 #define TUTTI_JAX_HANDLES_H

@@ -26,7 +26,7 @@ static void fill_status(struct front_status *status, int source, int tag, size_t
     status->error = error;
 }
 
-/* ------------------------------------------------------------------------------------------- starting */
+/* ------------------------------------------------------------------------------------- starting */
 
 /* What both directions check; after a success there is a call to leave. */
 static int prepare(const char *function, int count, front_handle type, front_handle comm,
@@ -77,7 +77,7 @@ static int finish(const char *function, struct front_request *request, struct fr
     return error;
 }
 
-/* ------------------------------------------------------------------------------------------- blocking */
+/* ------------------------------------------------------------------------------------- blocking */
 
 int MPIABI_Send(const void *buffer, int count, front_handle type, int peer, int tag,
                 front_handle comm)
@@ -107,7 +107,8 @@ int MPIABI_Sendrecv(const void *send, int send_count, front_handle send_type, in
     if (error != FRONT_SUCCESS) {
         char message[FRONT_ERROR_BYTES];
         strcpy(message, tutti_jax_error());
-        /* Nothing was sent, so the receive, unless a message has come already, may be taken back. */
+        /* Nothing was sent, so the receive, unless a message has come already, may be taken back.
+         * */
         if (received.request != NULL && tutti_cancel(&received.request) == TUTTI_IN_PROGRESS)
             (void)finish(function, &received, NULL);
         return front_repeat(error, message);
@@ -117,9 +118,10 @@ int MPIABI_Sendrecv(const void *send, int send_count, front_handle send_type, in
     return recv_error != FRONT_SUCCESS ? recv_error : send_error;
 }
 
-/* -------------------------------------------------------------------------------------------- started */
+/* -------------------------------------------------------------------------------------- started */
 
-/* A handle for what was started. Without one it has to end here, as the caller could never wait for it. */
+/* A handle for what was started. Without one it has to end here, as the caller could never wait for
+ * it. */
 static int hand_out(const char *function, struct front_request *request, front_handle *handle)
 {
     *handle = front_keep(FRONT_REQUEST, request);

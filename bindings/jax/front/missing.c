@@ -1,4 +1,5 @@
-/* missing.c - all names that MPItrampoline asks for beside the functions that work: constants, and functions that say that they are not here. */
+/* missing.c - all names that MPItrampoline asks for beside the functions that work: constants, and
+ * functions that say that they are not here. */
 #include <stdatomic.h>
 #include <stddef.h>
 
@@ -6,7 +7,7 @@
 
 /* clang-format off */
 
-/* ------------------------------------------------------------------------------------------ constants */
+/* ------------------------------------------------------------------------------------ constants */
 
 #define FRONT_CONSTANT(type, name, value) FRONT_EXPORT extern type const name; type const name = (value);
 
@@ -47,7 +48,7 @@ FRONT_CONSTANT(int64_t, MPIABI_DISPLACEMENT_CURRENT, -1)
 FRONT_EXPORT void mpiwrapper_export_fortran_constants_(void);
 void mpiwrapper_export_fortran_constants_(void) {}
 
-/* ------------------------------------------------------------------------------------------ functions */
+/* ------------------------------------------------------------------------------------ functions */
 
 /* Says so in the log the first time that a program calls the function. */
 static int missing(const char *function, atomic_flag *was_said)
@@ -67,7 +68,8 @@ static int missing(const char *function, atomic_flag *was_said)
         return (returned); \
     }
 
-/* Their callers pass arguments; no calling convention of C on Linux minds that nobody reads them. */
+/* Their callers pass arguments; no calling convention of C on Linux minds that nobody reads them.
+ * */
 #define FRONT_X(name) FRONT_DEFINE(int, MPIABI_##name, "MPI_" #name, error)
 FRONT_MISSING(FRONT_X)
 #undef FRONT_X

@@ -1,9 +1,9 @@
 /* names.h - all names that MPItrampoline asks a library for: 260 constants, 374 functions.
  *
- * MPItrampoline 5 (ABI 2.9), which jaxlib has in it, looks each of them up as MPIABI_NAME (MPIXABI_NAME
- * in FRONT_EXTENSIONS) when it loads the library, and ends the process if one is missing. The names
- * are those of MPI 3.1. Values are our own, as each library may choose them; XLA compares them, and
- * gives them back.
+ * MPItrampoline 5 (ABI 2.9), which jaxlib has in it, looks each of them up as MPIABI_NAME
+ * (MPIXABI_NAME in FRONT_EXTENSIONS) when it loads the library, and ends the process if one is
+ * missing. The names are those of MPI 3.1. Values are our own, as each library may choose them; XLA
+ * compares them, and gives them back.
  *
  * Invariants
  *  1. A name stands in one list.
@@ -15,7 +15,7 @@
 
 /* clang-format off */
 
-/* ------------------------------------------------------------------------------------- functions */
+/* ------------------------------------------------------------------------------------ functions */
 
 /* X(name): what programs under XLA call, and what they may want to ask. They return an int. */
 #define FRONT_PROVIDED(X) \
@@ -110,7 +110,7 @@
 /* X(name, type): functions of other types, which front.h declares. */
 #define FRONT_OTHERS(X) X(Aint_add, intptr_t) X(Aint_diff, intptr_t) X(Wtime, double) X(Wtick, double)
 
-/* ------------------------------------------------------------------------------------- constants */
+/* ------------------------------------------------------------------------------------ constants */
 
 /* X(name): classes of errors, numbered from 1. */
 #define FRONT_ERRORS(X) \

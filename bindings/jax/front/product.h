@@ -1,7 +1,8 @@
 /* product.h - products of complex numbers, which Tutti's reductions of real numbers cannot do.
  *
- * Each rank gathers a piece of all ranks' values and multiplies them itself, in the order of the ranks: so all ranks get the same
- * bits. It moves n times the bytes of a sum, which nobody minds for an operation that hardly anybody uses.
+ * Each rank gathers a piece of all ranks' values and multiplies them itself, in the order of the
+ * ranks: so all ranks get the same bits. It moves n times the bytes of a sum, which nobody minds
+ * for an operation that hardly anybody uses.
  */
 #ifndef TUTTI_JAX_PRODUCT_H
 #define TUTTI_JAX_PRODUCT_H

@@ -19,7 +19,8 @@ struct device {
     atomic_bool is_taken;
 };
 
-/* Written while STARTING, by one thread; read from STARTED on. The release store of the state pairs with the acquire loads. */
+/* Written while STARTING, by one thread; read from STARTED on. The release store of the state pairs
+ * with the acquire loads. */
 static atomic_int state;
 static int process, process_count, device_count;
 static struct device *devices;
@@ -36,7 +37,7 @@ enum {
     DRAINS_MAX = 10 * 1000 /* 10 s in all */
 };
 
-/* ------------------------------------------------------------------------------------------ joining */
+/* -------------------------------------------------------------------------------------- joining */
 
 /* A thread for each device but the first: all block until all have come. */
 struct joining {
@@ -88,7 +89,8 @@ static enum tutti_status join_all(const struct tutti_jax_options *options, char 
     while (started < device_count) {
         all[started] = (struct joining){.options = options, .index = started};
         const int error = create_quiet_thread(&all[started]);
-        /* Without this device nobody's call succeeds, so those that wait go on until the start-up deadline at most. */
+        /* Without this device nobody's call succeeds, so those that wait go on until the start-up
+         * deadline at most. */
         if (error != 0) {
             snprintf(message, message_bytes, "no thread for device %d: %s", started,
                      strerror(error));
@@ -188,7 +190,7 @@ void tutti_jax_set_starter(int (*new_starter)(char *message, size_t message_byte
     atomic_store(&starter, new_starter);
 }
 
-/* --------------------------------------------------------------------------------------------- MPI */
+/* ------------------------------------------------------------------------------------------ MPI */
 
 int MPIABI_Init_thread(int *argument_count, char ***arguments, int required, int *provided)
 {
@@ -222,7 +224,8 @@ int MPIABI_Finalize(void)
     int before = STARTED;
     if (!atomic_compare_exchange_strong(&state, &before, FINALIZED))
         return front_require_start("MPI_Finalize");
-    /* XLA finalizes when the program exits, and its threads may still be in a call. New ones are refused by now. */
+    /* XLA finalizes when the program exits, and its threads may still be in a call. New ones are
+     * refused by now. */
     for (int waits = 0; atomic_load(&calls_inside) > 0; waits++) {
         if (waits == DRAINS_MAX) return FRONT_SUCCESS; /* the communicators end with the process */
         const struct timespec pause = {0, DRAIN_NS};
@@ -302,7 +305,7 @@ intptr_t MPIABI_Aint_diff(intptr_t left, intptr_t right)
     return (intptr_t)((uintptr_t)left - (uintptr_t)right);
 }
 
-/* ------------------------------------------------------------------------------------ for other files */
+/* ------------------------------------------------------------------------------ for other files */
 
 int front_require_start(const char *function)
 {

@@ -11,10 +11,11 @@
 
 #include "front/error.h"
 
-/* FRONT_SUCCESS while the job is started; otherwise an error with the reason. Any thread; does not block. */
+/* FRONT_SUCCESS while the job is started; otherwise an error with the reason. Any thread; does not
+ * block. */
 int front_require_start(const char *function);
-/* The same, and until front_leave MPI_Finalize frees nothing: for calls that use communicators. After
- * an error there is nothing to leave. */
+/* The same, and until front_leave MPI_Finalize frees nothing: for calls that use communicators.
+ * After an error there is nothing to leave. */
 int front_enter(const char *function);
 /* Returns `error`. */
 int front_leave(int error);
@@ -24,9 +25,9 @@ bool front_is_finalized(void);
 /* This process among all. */
 void front_job(int *process, int *process_count);
 
-/* Gives the calling thread the communicator of one device, with all devices of the job, for one call.
- * Only between front_enter and front_leave. Blocks while all devices of this process are taken, until
- * the start-up deadline. */
+/* Gives the calling thread the communicator of one device, with all devices of the job, for one
+ * call. Only between front_enter and front_leave. Blocks while all devices of this process are
+ * taken, until the start-up deadline. */
 int front_device_take(const char *function, struct tutti_comm **device);
 void front_device_give_back(struct tutti_comm *device);
 

@@ -1,11 +1,13 @@
-/* calls.c - a rank that uses libtutti_jax.so as MPItrampoline does: it opens the library, looks up all names, and calls what XLA calls.
+/* calls.c - a rank that uses libtutti_jax.so as MPItrampoline does: it opens the library, looks up
+ * all names, and calls what XLA calls.
  *
  *     calls LIBRARY names           all names are there; no job is needed
  *     calls LIBRARY operations      every operation, and what is refused; any number of ranks above 1, one device each
  *     calls LIBRARY devices FOLDER  two devices, that is two threads, in each process; they meet through files in the folder
  *     calls LIBRARY victim          the last rank dies, and the others hear of it
  *
- * tests/bindings/jax_front_test.sh starts it. It prints nothing if all is well, and ends with a message otherwise.
+ * tests/bindings/jax_front_test.sh starts it. It prints nothing if all is well, and ends with a
+ * message otherwise.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -61,7 +63,7 @@ static void *constant(const char *name)
 #define NUMBER(name) (*(const int *)constant(name))
 #define MARK(name) (*(void *const *)constant(name))
 
-/* ---------------------------------------------------------------------------------------------- names */
+/* ---------------------------------------------------------------------------------------- names */
 
 static void look_up_all(void)
 {
@@ -120,7 +122,7 @@ static void call_without_job(void)
     EXPECT(((int (*)(void))symbol("MPIXABI_Query_cuda_support"))() == 0);
 }
 
-/* ----------------------------------------------------------------------------------------- operations */
+/* ----------------------------------------------------------------------------------- operations */
 
 static int rank, size;
 
@@ -155,7 +157,8 @@ static void reduce(front_handle comm)
     free(many);
 }
 
-/* Every type and every operation that XLA names: on each pair either a right result or MPI_ERR_OP. */
+/* Every type and every operation that XLA names: on each pair either a right result or MPI_ERR_OP.
+ * */
 static void sweep_types(front_handle comm)
 {
     static const char *const names[] = {"INT8_T",  "UINT8_T",  "INT16_T",   "UINT16_T",
@@ -376,7 +379,8 @@ static void run_operations(void)
     EXPECT(CALL(MPIABI_Comm_dup)(comm, &other) == 0 && other != comm);
     EXPECT(CALL(MPIABI_Barrier)(other) == 0 && CALL(MPIABI_Comm_free)(&other) == 0);
 
-    /* Each rank names a group of its own, and says that it is not the first there: operations repeat what the split said. */
+    /* Each rank names a group of its own, and says that it is not the first there: operations
+     * repeat what the split said. */
     EXPECT(CALL(MPIABI_Comm_split)(world, rank, 3, &other) == FRONT_ERR_COMM && other != 0);
     float value = 1;
     EXPECT(CALL(MPIABI_Comm_rank)(other, &number) == 0 && number == 3);
@@ -392,7 +396,7 @@ static void run_operations(void)
            FRONT_ERR_OTHER);
 }
 
-/* ------------------------------------------------------------------------------------------- devices */
+/* -------------------------------------------------------------------------------------- devices */
 
 /* A key-value store of files: a value appears as a whole. */
 static int store_set(void *context, const char *key, const void *value, size_t value_bytes)
@@ -432,7 +436,8 @@ static int store_get(void *context, const char *key, void *value, size_t value_b
 enum { DEVICES = 2, ROUNDS = 3 };
 static int process, process_count;
 
-/* What XLA's thread of one device does: groups of all, of each process, and of equal devices, then a sum in each. */
+/* What XLA's thread of one device does: groups of all, of each process, and of equal devices, then
+ * a sum in each. */
 static void *run_device(void *argument)
 {
     const int device = *(int *)argument, all = process_count * DEVICES;
@@ -478,7 +483,7 @@ static void run_devices(char *folder)
     EXPECT(CALL(MPIABI_Finalize)() == 0);
 }
 
-/* -------------------------------------------------------------------------------------------- a death */
+/* -------------------------------------------------------------------------------------- a death */
 
 static void lose_a_rank(void)
 {

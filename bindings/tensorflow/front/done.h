@@ -1,9 +1,10 @@
 /* done.h - keeps the callback of an asynchronous kernel beyond the call that got it.
  *
- * TensorFlow's C API passes the address of a std::function<void()> that ends with the computing call, so that a kernel can call it
- * later only if it has a copy. The C API has no function for that. This copies it as libstdc++ does, whose std::function has had one
- * layout since GCC 4.3: 16 bytes for the callable, a manager that copies and destroys it, an invoker. done_is_known says whether a
- * TensorFlow has that std::function; with another one the kernels must not be registered.
+ * TensorFlow's C API passes the address of a std::function<void()> that ends with the computing
+ * call, so that a kernel can call it later only if it has a copy. The C API has no function for
+ * that. This copies it as libstdc++ does, whose std::function has had one layout since GCC 4.3: 16
+ * bytes for the callable, a manager that copies and destroys it, an invoker. done_is_known says
+ * whether a TensorFlow has that std::function; with another one the kernels must not be registered.
  */
 #ifndef TUTTI_TENSORFLOW_DONE_H
 #define TUTTI_TENSORFLOW_DONE_H
@@ -11,7 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A function of TensorFlow's that takes a std::function<void()>: libstdc++'s has this name, libc++'s another one. */
+/* A function of TensorFlow's that takes a std::function<void()>: libstdc++'s has this name,
+ * libc++'s another one. */
 #define DONE_WITNESS "_ZN3tsl6thread10ThreadPool8ScheduleESt8functionIFvvEE"
 
 struct done {

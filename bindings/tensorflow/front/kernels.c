@@ -1,5 +1,6 @@
-/* kernels.c - TensorFlow's collective operations on CPUs, done by Tutti. TensorFlow takes these kernels instead of its own because
- * they have a higher priority; which ranks take part, and when, is the service's matter (service.h).
+/* kernels.c - TensorFlow's collective operations on CPUs, done by Tutti. TensorFlow takes these
+ * kernels instead of its own because they have a higher priority; which ranks take part, and when,
+ * is the service's matter (service.h).
  *
  *     CollectiveReduceV2         input, group_size, group_key, instance_key ──► allreduce
  *     CollectiveGatherV2         the same ──► allgather along the first dimension
@@ -8,7 +9,8 @@
  *     CollectiveBcastSendV2      the same ──► broadcast, as its root
  *     CollectiveBcastRecvV2      group_size, group_key, instance_key, shape ──► broadcast
  *
- * Kernels are asynchronous: a computation holds its tensors until Tutti has given them back, and no thread of TensorFlow waits.
+ * Kernels are asynchronous: a computation holds its tensors until Tutti has given them back, and no
+ * thread of TensorFlow waits.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -81,7 +83,7 @@ struct computation {
     struct tf_tensor *input, *output;
 };
 
-/* ------------------------------------------------------------------------------------ construction */
+/* --------------------------------------------------------------------------------- construction */
 
 /* An attribute that is a short text; false: *status says why not. */
 static bool read_text(struct tf_construction *construction, const char *name, char *text,
@@ -157,7 +159,7 @@ static void delete_kernel(void *kernel)
     free(kernel);
 }
 
-/* ------------------------------------------------------------------------------------- computation */
+/* ---------------------------------------------------------------------------------- computation */
 
 static enum tf_code code_of(enum tutti_status status)
 {
@@ -383,7 +385,7 @@ static void compute(void *node, struct tf_context *context, struct tf_done *done
     tf.delete_status(status);
 }
 
-/* ------------------------------------------------------------------------------------ registration */
+/* --------------------------------------------------------------------------------- registration */
 
 #define CREATE(i)                                                 \
     static void *create_##i(struct tf_construction *construction) \
@@ -434,7 +436,8 @@ static bool find_functions(const char *library, char *text, size_t text_size)
     return true;
 }
 
-/* Registers the kernels with the TensorFlow in that library, once in a process. 0; otherwise the text says what is wrong. */
+/* Registers the kernels with the TensorFlow in that library, once in a process. 0; otherwise the
+ * text says what is wrong. */
 EXPORT int tutti_tensorflow_register(const char *library, char *text, size_t text_size)
 {
     static bool is_registered;
@@ -449,7 +452,8 @@ EXPORT int tutti_tensorflow_register(const char *library, char *text, size_t tex
     return is_good ? 0 : -1;
 }
 
-/* Begins to serve collectives over that communicator (service.h); timeout_ns: of a collective that says none. */
+/* Begins to serve collectives over that communicator (service.h); timeout_ns: of a collective that
+ * says none. */
 EXPORT int tutti_tensorflow_start(struct tutti_comm *comm, uint64_t timeout_ns)
 {
     default_timeout_ns = timeout_ns;

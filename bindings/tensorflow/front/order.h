@@ -58,8 +58,8 @@ struct order_answer {
     const char *text; /* of a failure */
 };
 
-/* An answer for that rank. What it points to is valid during the call. Answers that let a collective
- * run come in descending order of ranks. */
+/* An answer for that rank. What it points to is valid during the call. Answers that let a
+ * collective run come in descending order of ranks. */
 typedef void order_tell(void *context, int rank, const struct order_answer *answer);
 /* A line for the log: somebody is late. */
 typedef void order_warn(void *context, const char *text);

@@ -75,13 +75,14 @@ static struct service {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t has_finished = PTHREAD_COND_INITIALIZER;
-/* The process that runs the service: a child of fork() has neither its threads nor a lock that it could trust. */
+/* The process that runs the service: a child of fork() has neither its threads nor a lock that it
+ * could trust. */
 static pid_t owner;
 /* Under the lock. */
 static bool is_running, is_stopping, is_over;
 static struct queue submitted = {NULL, &submitted.first}, finished = {NULL, &finished.first};
 
-/* ------------------------------------------------------------------------------------------ queues */
+/* --------------------------------------------------------------------------------------- queues */
 
 static void put(struct queue *queue, struct service_call *call)
 {
@@ -118,7 +119,7 @@ static void wake(int fd)
     while (write(fd, &one, sizeof one) < 0 && errno == EINTR) continue;
 }
 
-/* ---------------------------------------------------------------------------------------- the end */
+/* -------------------------------------------------------------------------------------- the end */
 
 /* Hands a call to the finisher. */
 static void finish(struct service_call *call, enum tutti_status status, const char *text)
@@ -174,7 +175,7 @@ static void give_up(const char *text)
     lose(TUTTI_INTERNAL, text);
 }
 
-/* ---------------------------------------------------------------------------------------- messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 /* Sends without waiting; what has gone is freed by free_sent. */
 static void send_message(int rank, const void *head, size_t head_bytes, const void *rest,
@@ -356,7 +357,7 @@ static void hear(void)
     }
 }
 
-/* --------------------------------------------------------------------------------------- running */
+/* -------------------------------------------------------------------------------------- running */
 
 /* The group, made now if this is its first collective. */
 static struct joined *group_of(const struct order_answer *answer)
@@ -450,7 +451,7 @@ static void check_running(bool waits)
     }
 }
 
-/* ------------------------------------------------------------------------------------- the thread */
+/* ----------------------------------------------------------------------------------- the thread */
 
 /* Reports what was submitted. False: the service is to stop. */
 static bool take_submitted(void)
@@ -514,7 +515,7 @@ static void *serve(void *unused)
     return unused;
 }
 
-/* ----------------------------------------------------------------------------------- the interface */
+/* -------------------------------------------------------------------------------- the interface */
 
 static void end_finisher(void)
 {

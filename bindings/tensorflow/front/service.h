@@ -38,8 +38,8 @@ struct service_call {
     enum tutti_dtype dtype;
     tutti_op op; /* of reductions */
     struct order_report report;
-    /* Called once, by the finisher: the buffers are the caller's again, and so is the call, which may free itself.
-     * text: what went wrong; valid during the call. */
+    /* Called once, by the finisher: the buffers are the caller's again, and so is the call, which
+     * may free itself. text: what went wrong; valid during the call. */
     void (*done)(struct service_call *call, enum tutti_status status, const char *text);
 
     struct service_call *next; /* the rest belongs to the service */
@@ -52,7 +52,8 @@ struct service_call {
  * stays the caller's. Not OK (INVALID_OPTIONS: it runs already; NO_MEMORY, SYSTEM): nothing has
  * begun, and tutti_error_message() or errno says why. Does not block. */
 enum tutti_status service_start(struct tutti_comm *comm);
-/* A child of fork() has no service: there service_submit fails with INVALID_COMM, and service_stop does nothing. */
+/* A child of fork() has no service: there service_submit fails with INVALID_COMM, and service_stop
+ * does nothing. */
 
 /* Ends it: calls that have not run fail as ABORTED; those under way are waited for, until their
  * deadlines. Without a service it does nothing. */

@@ -1,7 +1,9 @@
-/* tf_api.h - what the kernels use of TensorFlow's C API: found in the TensorFlow that the process has loaded, so that nothing of
- * TensorFlow is needed to compile this. The C API keeps its binary interface from version to version, its C++ one does not.
+/* tf_api.h - what the kernels use of TensorFlow's C API: found in the TensorFlow that the process
+ * has loaded, so that nothing of TensorFlow is needed to compile this. The C API keeps its binary
+ * interface from version to version, its C++ one does not.
  *
- * Types are opaque; numbers of dtypes and codes are those of TensorFlow's protocols, which never change.
+ * Types are opaque; numbers of dtypes and codes are those of TensorFlow's protocols, which never
+ * change.
  */
 #ifndef TUTTI_TENSORFLOW_TF_API_H
 #define TUTTI_TENSORFLOW_TF_API_H

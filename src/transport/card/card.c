@@ -52,7 +52,7 @@ static enum tutti_status find_pair(struct card *card, int peer, struct card_pair
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------------------------------- sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 static struct card_tx *tx_of(struct link_tx *link)
 {
@@ -102,7 +102,7 @@ static const struct link_tx_ops tx_ops = {.reserve = card_reserve,
                                           .written = link_no_written,
                                           .refer = link_no_refer};
 
-/* ----------------------------------------------------------------------------------------- receiving */
+/* ------------------------------------------------------------------------------------ receiving */
 
 static struct card_rx *rx_of(struct link_rx *link)
 {
@@ -140,7 +140,7 @@ static const struct link_rx_ops rx_ops = {.peek = card_peek,
                                           .place_directly = card_offer,
                                           .copy = link_no_copy};
 
-/* ------------------------------------------------------------------------------------------- moving */
+/* --------------------------------------------------------------------------------------- moving */
 
 /* Answers a peer that has connected; if memory is lacking, the peer waits. */
 static void answer_callers(struct card *card)
@@ -267,7 +267,7 @@ static void card_wake(struct transport *transport)
         card->shared.device->ops->wake(card->shared.device);
 }
 
-/* ------------------------------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 static void card_limits(struct transport *transport, size_t *piece_bytes_max,
                         unsigned *piece_count_max)
@@ -356,7 +356,7 @@ static const struct transport_ops ops = {.limits = card_limits,
                                          .shortage = transport_no_shortage,
                                          .add_footprint = card_add_footprint};
 
-/* --------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 static enum tutti_status check_options(const struct card_options *options, size_t piece_bytes_max)
 {
@@ -468,7 +468,7 @@ void card_close(struct transport *transport)
     free(card);
 }
 
-/* ------------------------------------------------------------------------------ what control asks */
+/* ---------------------------------------------------------------------------- what control asks */
 
 uint64_t card_sent(const struct transport *transport, int peer)
 {

@@ -1,5 +1,5 @@
-/* card.h - the transport over a network card (card_device.h): links between ranks by the verbs of a card
- * with remote memory access. Control goes beside it (transport/data_order.h).
+/* card.h - the transport over a network card (card_device.h): links between ranks by the verbs of a
+ * card with remote memory access. Control goes beside it (transport/data_order.h).
  *
  *   rank a                                                                      rank b
  *   link ─┐                 ┌─ messages of a few KiB ─► posted receive ─────┬─ link: put in order by their numbers
@@ -76,8 +76,8 @@ bool card_is_idle(const struct transport *transport);
 /* Stops and frees. NULL is allowed. */
 void card_close(struct transport *transport);
 
-/* Parts of a table of control's questions (struct beside_control_ops): the numbers of messages, and what the
- * device says of the peer; and a table without anything else. */
+/* Parts of a table of control's questions (struct beside_control_ops): the numbers of messages, and
+ * what the device says of the peer; and a table without anything else. */
 uint64_t card_sent(const struct transport *transport, int peer);
 uint64_t card_taken(const struct transport *transport, int peer);
 void card_report(const struct transport *transport, int peer, struct link_report *report);

@@ -1,6 +1,6 @@
-/* card_device.h - the contract of a network card with remote memory access, as the transport over it
- * (card.h) needs it: memory is registered, receives are posted, sends and writes complete some time
- * later. Cards driven by libfabric are in ofi/, a simulated one for tests is in virtual_card/.
+/* card_device.h - the contract of a network card with remote memory access, as the transport over
+ * it (card.h) needs it: memory is registered, receives are posted, sends and writes complete some
+ * time later. Cards driven by libfabric are in ofi/, a simulated one for tests is in virtual_card/.
  * card_rails.h makes one device of several.
  *
  *   rank a                                                              rank b
@@ -154,9 +154,10 @@ struct card_device_ops {
      * -1: there is none. It stays the device's. */
     int (*descriptor)(struct card_device *device);
 
-    /* From now on nothing is sent, received or written. True: no memory but the device's own is touched any more. False: the card does not
-     * let go. What it has been given for receives, or for peers to write to, must not be used for anything else then, also after
-     * `free`. Asked again, it tries again. */
+    /* From now on nothing is sent, received or written. True: no memory but the device's own is
+     * touched any more. False: the card does not let go. What it has been given for receives, or
+     * for peers to write to, must not be used for anything else then, also after `free`. Asked
+     * again, it tries again. */
     bool (*stop)(struct card_device *device);
     /* The memory that it holds. */
     size_t (*bytes)(const struct card_device *device);

@@ -48,7 +48,7 @@ static enum tutti_status out_of_memory(void)
     return error_set(TUTTI_NO_MEMORY, "several network cards: out of memory");
 }
 
-/* ------------------------------------------------------------------------------------------- the table */
+/* ------------------------------------------------------------------------------------ the table */
 
 /* Knuth: The Art of Computer Programming, volume 3, section 6.4: multiplicative hashing. */
 static unsigned home_of(const struct card_rails *rails, uint64_t key)
@@ -102,7 +102,7 @@ static enum tutti_status grow_table(struct card_rails *rails, unsigned asked)
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------- regions */
+/* -------------------------------------------------------------------------------------- regions */
 
 static enum tutti_status rails_make_room(struct card_device *base, unsigned regions)
 {
@@ -178,7 +178,7 @@ static unsigned rails_count_regions(const struct card_device *base)
     return count - rails->repeated;
 }
 
-/* ---------------------------------------------------------------------------------------------- peers */
+/* ---------------------------------------------------------------------------------------- peers */
 
 /* The first device last: only then does the peer count as prepared. */
 static enum tutti_status rails_prepare(struct card_device *base, int peer)
@@ -238,7 +238,7 @@ static void rails_break_pair(struct card_device *base, int peer)
         rails->devices[i]->ops->break_pair(rails->devices[i], peer);
 }
 
-/* ---------------------------------------------------------------------------------------------- verbs */
+/* ---------------------------------------------------------------------------------------- verbs */
 
 static bool rails_post_receive(struct card_device *base, int peer, uint64_t key, void *address,
                                uint64_t id)
@@ -307,7 +307,7 @@ static bool rails_write(struct card_device *base, int peer, const struct card_ta
     return false;
 }
 
-/* --------------------------------------------------------------------------------------------- looking */
+/* -------------------------------------------------------------------------------------- looking */
 
 static bool rails_progress(struct card_device *base)
 {
@@ -380,7 +380,7 @@ static void rails_sleep(struct card_device *base, uint64_t timeout_ns)
         first->ops->sleep(first, timeout_ns < SHORT_SLEEP_NS ? timeout_ns : SHORT_SLEEP_NS);
 }
 
-/* ----------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 static bool rails_stop(struct card_device *base)
 {

@@ -178,8 +178,8 @@ static void give_room(const struct card_device *rails, unsigned regions)
     }
 }
 
-/* The second card of the sender, or of the receiver, has no room left: memory that it has not registered
- * goes over the first one. Or the cards have more room than was asked for. */
+/* The second card of the sender, or of the receiver, has no room left: memory that it has not
+ * registered goes over the first one. Or the cards have more room than was asked for. */
 static void memory_that_a_card_does_not_register_goes_over_others(void **state)
 {
     (void)state;
@@ -234,8 +234,8 @@ static void a_peer_that_ends_on_one_card_ends(void **state)
     close_transfer(world, &transfer);
 }
 
-/* A message or write over any of the cards ends the sleep of a rank; and the memory and the descriptors of
- * all of them count. */
+/* A message or write over any of the cards ends the sleep of a rank; and the memory and the
+ * descriptors of all of them count. */
 static void a_rank_sleeps_at_all_cards(void **state)
 {
     (void)state;

@@ -11,7 +11,8 @@
 
 #include "transport/card/card.h"
 
-/* So many ranks that a table of them has pages that nobody has touched yet: even where pages are of 2 MiB, some 32. */
+/* So many ranks that a table of them has pages that nobody has touched yet: even where pages are of
+ * 2 MiB, some 32. */
 enum { SIZE = 1 << 23, FAULTS_MAX = 8 };
 
 /* A device on which nothing happens. */
@@ -111,7 +112,8 @@ static long count_faults(void)
     return usage.ru_minflt;
 }
 
-/* Memory that a pass reads is there afterwards. So the pages that it needs tell how much of a table it has read. */
+/* Memory that a pass reads is there afterwards. So the pages that it needs tell how much of a table
+ * it has read. */
 static void a_pass_looks_at_peers_that_are_used_and_not_at_all_ranks(void **unused)
 {
     (void)unused;

@@ -13,7 +13,7 @@ static enum tutti_status out_of_memory(void)
     return error_set(TUTTI_NO_MEMORY, "a link over a network card: out of memory");
 }
 
-/* ------------------------------------------------------------------------------------------ sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 enum tutti_status card_tx_create(const struct card_shape *shape, const uint64_t *signature,
                                  struct card_tx **created)
@@ -321,7 +321,7 @@ bool card_tx_drop(struct card_tx *tx, uint64_t *posted_key)
     return card_tx_give_up(tx, posted_key);
 }
 
-/* ---------------------------------------------------------------------------------------- receiving */
+/* ------------------------------------------------------------------------------------ receiving */
 
 enum tutti_status card_rx_create(const struct card_shape *shape, const uint64_t *signature,
                                  struct card_rx **created)

@@ -7,8 +7,8 @@
  *              order
  *
  * A message gets its number when it goes: only then is it known whether the receiver has offered a
- * region for the rest of its entry. The sender keeps an entry until its last message is consumed, and
- * the device does not read it any more, whatever the receiver says.
+ * region for the rest of its entry. The sender keeps an entry until its last message is consumed,
+ * and the device does not read it any more, whatever the receiver says.
  *
  * Long posted memory goes by writes alone. If nothing is offered yet, its sender ASKs for a place.
  * Once the receiver's user looks for these bytes, the receiver offers the memory that its user
@@ -57,7 +57,7 @@ struct card_offer {
     char *destination;
 };
 
-/* ------------------------------------------------------------------------------------------ sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 struct card_entry {
     const char *data;
@@ -140,7 +140,7 @@ bool card_tx_drop(struct card_tx *tx, uint64_t *posted_key);
 /* The same, even if the entry is not done with. */
 bool card_tx_give_up(struct card_tx *tx, uint64_t *posted_key);
 
-/* ---------------------------------------------------------------------------------------- receiving */
+/* ------------------------------------------------------------------------------------ receiving */
 
 /* Memory of a posted receive. */
 struct card_buffer {

@@ -39,7 +39,7 @@ static void break_pair(struct card_pair *pair, const char *wrong)
     set_state(pair, CARD_PEER_BROKEN);
 }
 
-/* ------------------------------------------------------------------------------------------- regions */
+/* -------------------------------------------------------------------------------------- regions */
 
 static uint64_t register_own(struct card_shared *shared, void *memory, size_t bytes)
 {
@@ -61,7 +61,7 @@ static void drop_offer(struct card_pair *pair, struct card_rx *rx)
     if (key != 0) device_of(pair)->ops->deregister(device_of(pair), key);
 }
 
-/* ----------------------------------------------------------------------------------------- receives */
+/* ------------------------------------------------------------------------------------- receives */
 
 /* Makes more buffers for messages that come. */
 static enum tutti_status add_buffers(struct card_pair *pair, unsigned count)
@@ -109,7 +109,7 @@ static void give_back(struct card_pair *pair, struct card_buffer *buffer)
     if (buffer != NULL) pair->spare[pair->spare_count++] = buffer;
 }
 
-/* ------------------------------------------------------------------------------------------- sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 /* The number of receives of which the peer may be told. */
 static uint64_t posted_for(const struct card_pair *pair)
@@ -186,7 +186,8 @@ static bool send_grants(struct card_pair *pair)
     return moved;
 }
 
-/* The entry from which the device reads a message, so that it is kept until the message has left. */
+/* The entry from which the device reads a message, so that it is kept until the message has left.
+ * */
 static uint64_t reader_of(const struct card_tx *tx, const struct card_piece *piece)
 {
     if (piece->message.kind != CARD_MESSAGE_DATA) return 0;
@@ -277,7 +278,7 @@ bool card_pair_post(struct card_pair *pair, struct card_tx *tx, const void *addr
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------- receiving */
+/* ------------------------------------------------------------------------------------ receiving */
 
 static void tell_sender(struct card_pair *pair, struct card_rx *rx)
 {
@@ -445,7 +446,7 @@ static void receive(struct card_pair *pair, struct card_buffer *buffer, size_t b
     close_gaps(pair);
 }
 
-/* -------------------------------------------------------------------------------------- completions */
+/* ---------------------------------------------------------------------------------- completions */
 
 static void land(struct card_pair *pair, const struct card_completion *completion)
 {
@@ -493,7 +494,7 @@ void card_pair_look(struct card_pair *pair)
         set_state(pair, state);
 }
 
-/* ------------------------------------------------------------------------------------------- telling */
+/* -------------------------------------------------------------------------------------- telling */
 
 bool card_pair_has_untold(const struct card_pair *pair)
 {
@@ -534,7 +535,7 @@ bool card_pair_is_settled(const struct card_pair *pair)
                                         peer_took >= pair->said && pair->under_way == 0);
 }
 
-/* -------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 enum tutti_status card_pair_create(struct card_shared *shared, int rank, struct card_pair **created)
 {

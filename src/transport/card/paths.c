@@ -3,7 +3,7 @@
 #include "transport/card/card.h"
 #include "transport/path_rules.h"
 
-/* --------------------------------------------------------------------------------------------------- rows */
+/* ----------------------------------------------------------------------------------------- rows */
 
 #define EACH_ROW                                                                            \
     .sender_memory = PATH_HOST_MEMORY, .receiver_memory = PATH_HOST_MEMORY, .alignment = 1, \
@@ -45,7 +45,7 @@ static const struct path_row software_rows[] = {
          COST(13288900, 11654700, 197, 123), COST(6072200, 6839300, 224, 130),
          COST(7262700, 7201700, 267, 178))};
 
-/* -------------------------------------------------------------------------------------------------- rules */
+/* ---------------------------------------------------------------------------------------- rules */
 
 static const struct path_rule rules[] = {
     RULES_OF_RECEIVERS,
@@ -56,8 +56,8 @@ static const struct path_rule rules[] = {
     RULE_TO_STAGE,
 };
 
-/* A provider over sockets has done its part when bytes are in a buffer of the kernel's, and so are those that an answer waits behind: 14.7 ms of them between
- * hosts of 500 Mbit/s. */
+/* A provider over sockets has done its part when bytes are in a buffer of the kernel's, and so are
+ * those that an answer waits behind: 14.7 ms of them between hosts of 500 Mbit/s. */
 enum { SOFTWARE_ANSWER_BYTES = MIB(1) };
 
 #define TABLE(called, of, answer)                                                   \

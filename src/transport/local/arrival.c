@@ -76,8 +76,8 @@ static enum tutti_status fail_late(const struct local *local)
                      "rank %d answered at start-up but did not join the segment", missing);
 }
 
-/* A rank that waits no longer does not count any more, so that the others do not go on without it. False: all have come, and may have
- * gone on. */
+/* A rank that waits no longer does not count any more, so that the others do not go on without it.
+ * False: all have come, and may have gone on. */
 static bool take_back(const struct local *local, uint32_t all)
 {
     _Atomic uint32_t *const count = &local->header->ready_count;

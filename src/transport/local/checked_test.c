@@ -78,7 +78,7 @@ static struct lies find(struct local_net *net, int to, unsigned index)
     return lies;
 }
 
-/* ---------------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static void messages_of_every_size_arrive_in_order(void **state)
 {

@@ -55,7 +55,7 @@ static void expect_empty(struct link_rx *rx)
     assert_int_equal(rx->ops->peek(rx, &view), LINK_EMPTY);
 }
 
-/* ---------------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static void messages_of_every_size_arrive_in_order(void **state)
 {
@@ -850,7 +850,7 @@ static void sleep_ends_by_itself_and_by_waking_all(void **state)
     local_net_close(&net);
 }
 
-/* ------------------------------------------------------------------------------------- descriptors */
+/* ---------------------------------------------------------------------------------- descriptors */
 
 static bool rings(int fd)
 {
@@ -1075,7 +1075,7 @@ static void a_child_that_closes_takes_no_descriptor_from_its_parent(void **state
     local_net_close(&net);
 }
 
-/* ------------------------------------------------------------------------------------------- names */
+/* ---------------------------------------------------------------------------------------- names */
 
 static void links_show_names_and_go_by_numbers(void **state)
 {

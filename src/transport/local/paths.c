@@ -3,7 +3,7 @@
 #include "transport/local/segment.h"
 #include "transport/path_rules.h"
 
-/* --------------------------------------------------------------------------------------------------- rows */
+/* ----------------------------------------------------------------------------------------- rows */
 
 /* The fields that all rows have in common. Messages are ordered by their headers, wherever their
  * bytes lie. */
@@ -94,7 +94,7 @@ static const struct path_row rows[] = {
 };
 enum { CHECKED_ROWS = 4 };
 
-/* -------------------------------------------------------------------------------------------------- rules */
+/* ---------------------------------------------------------------------------------------- rules */
 
 #define RULE_FOR(to, least, most, of, by, in, on, from, because)                                   \
     {                                                                                              \
@@ -176,7 +176,7 @@ static const struct path_rule checked_rules[] = {LAST_RULES};
 
 /* clang-format on */
 
-/* ------------------------------------------------------------------------------------------------- tables */
+/* --------------------------------------------------------------------------------------- tables */
 
 /* A shared slot saves more than a slot of a link does. */
 #define BUDGETS                              \

@@ -116,7 +116,7 @@ static enum tutti_status join(struct world *world, int rank)
     return local_begin(world->ranks[rank], &patience);
 }
 
-/* ------------------------------------------------------------------------------------------- the peer */
+/* ------------------------------------------------------------------------------------- the peer */
 
 /* All memory that rank 1 may write. */
 struct reach {
@@ -221,7 +221,7 @@ static void *go_mad(void *context)
     return NULL;
 }
 
-/* --------------------------------------------------------------------------------------------- rank 0 */
+/* --------------------------------------------------------------------------------------- rank 0 */
 
 /* Whether this rank may read there: in the segment, in what it fetched (which a sanitizer knows),
  * or in its own memory. */

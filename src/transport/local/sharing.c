@@ -62,7 +62,7 @@ void sharing_add_footprint(const struct local *local, struct transport_footprint
         if (local->sharing[r] != NULL) footprint->private_bytes += sizeof(struct sharing_peer);
 }
 
-/* ---------------------------------------------------------------------------------------------- senders */
+/* -------------------------------------------------------------------------------------- senders */
 
 static const struct known *find_known(const struct sharing_peer *peer, uint64_t number)
 {
@@ -126,7 +126,7 @@ bool sharing_post(struct local_tx *tx, const struct memory_kind *kind, const voi
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------------- readers */
+/* -------------------------------------------------------------------------------------- readers */
 
 static struct mapped *find_mapped(struct sharing_peer *peer, uint64_t number)
 {

@@ -139,7 +139,7 @@ static void expect_shown(struct pair *pair, size_t offset)
     assert_true(pair->tx->ops->consumed(pair->tx));
 }
 
-/* ---------------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static void memory_that_was_mapped_is_shown_where_it_lies(void **state)
 {

@@ -1,6 +1,6 @@
 /* calls.h - a table of the calls of libfabric that move data, so that tests can put a provider with
- * other properties in between (tests/fabric/fabric_shim.h): one that demands what this machine's providers
- * do not, lacks what they have, is late, or fails. */
+ * other properties in between (tests/fabric/fabric_shim.h): one that demands what this machine's
+ * providers do not, lacks what they have, is late, or fails. */
 #ifndef TUTTI_TRANSPORT_OFI_CALLS_H
 #define TUTTI_TRANSPORT_OFI_CALLS_H
 

@@ -15,7 +15,7 @@
 #include "transport/ofi/rxm.h"
 #include "transport/ofi/shortage.h"
 
-/* -------------------------------------------------------------------------------------------- the wish */
+/* ------------------------------------------------------------------------------------- the wish */
 
 struct wish {
     bool is_off;
@@ -139,7 +139,7 @@ static bool is_excluded(const struct wish *wish, const char *provider)
     return false;
 }
 
-/* -------------------------------------------------------------------------------------------- the choice */
+/* ----------------------------------------------------------------------------------- the choice */
 
 /* Providers that are taken without being named, the best first. A card of Omni-Path has verbs, too,
  * but they are slow. */
@@ -380,7 +380,7 @@ void ofi_name_cards(const struct ofi_choice *choice, char names[OFI_REASON_MAX])
         say(&text, c > 0 ? ", " : "", choice->cards[c].domain);
 }
 
-/* ------------------------------------------------------------------------------------------ this process */
+/* --------------------------------------------------------------------------------- this process */
 
 static bool has_entries(const char *folder)
 {

@@ -15,8 +15,8 @@
  *
  * Where no card is named, TUTTI_RAILS says how many cards of the kind that was chosen may be used:
  * the best one as the first, then others, the nearer ones first. Only hardware counts: an interface
- * below a provider over sockets may lead nowhere, so it is used only where it is the first or named.
- * Several ranks of a communicator on one host share the cards evenly (ofi_card_share).
+ * below a provider over sockets may lead nowhere, so it is used only where it is the first or
+ * named. Several ranks of a communicator on one host share the cards evenly (ofi_card_share).
  *
  * Tutti needs these of a provider: FI_EP_RDM endpoints, messages, and remote writes (FI_MSG,
  * FI_RMA, FI_WRITE, FI_REMOTE_WRITE). It copes with FI_MR_LOCAL, VIRT_ADDR, ALLOCATED, PROV_KEY and
@@ -88,7 +88,8 @@ void ofi_choose_offers(const char *wish, const struct ofi_offer *offers, int cou
                        unsigned card_max, struct ofi_places *places);
 /* Whether it is taken without being named: hardware, and nothing is lacking. */
 bool ofi_offer_is_automatic(const struct ofi_offer *offer);
-/* The option that asks for protection of data which cards do not give, by which TCP carries it; *option is NULL: none does. INVALID_OPTIONS. */
+/* The option that asks for protection of data which cards do not give, by which TCP carries it;
+ * *option is NULL: none does. INVALID_OPTIONS. */
 enum tutti_status ofi_find_protection(const char **option);
 /* The cards that a rank uses, if this host has so many ranks, by their numbers in choice->cards:
  * all cards that are named; or as many as there are for each rank, but at least a single card.

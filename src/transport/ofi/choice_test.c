@@ -263,7 +263,7 @@ static void random_wishes_do_no_harm(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------ a fake /sys */
+/* ---------------------------------------------------------------------------------- a fake /sys */
 
 static char sys[] = "/tmp/tutti-choice-XXXXXX";
 
@@ -302,7 +302,7 @@ static void hardware_is_looked_for_in_sys(void **state)
     assert_true(ofi_hardware_is_there(sys));
 }
 
-/* --------------------------------------------------------------------------------------------- this host */
+/* ------------------------------------------------------------------------------------ this host */
 
 static bool has_library(void)
 {

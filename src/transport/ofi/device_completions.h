@@ -1,4 +1,5 @@
-/* device_completions.h - completions that the user of a card has yet to see: a ring, which has room for all that can be under way. */
+/* device_completions.h - completions that the user of a card has yet to see: a ring, which has room
+ * for all that can be under way. */
 #ifndef TUTTI_TRANSPORT_OFI_DEVICE_COMPLETIONS_H
 #define TUTTI_TRANSPORT_OFI_DEVICE_COMPLETIONS_H
 

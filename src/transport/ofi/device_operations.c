@@ -49,7 +49,7 @@ static void note_done(struct ofi_peer *peer)
     peer->steps++;
 }
 
-/* -------------------------------------------------------------------------------------- messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 static void complete_send(struct ofi_device *device, int rank, uint64_t id, size_t bytes)
 {
@@ -123,7 +123,7 @@ bool ofi_operations_send(struct card_device *base, int rank, const void *head, s
     return result == 0;
 }
 
-/* ---------------------------------------------------------------------------------------- writes */
+/* --------------------------------------------------------------------------------------- writes */
 
 static void complete_write(struct ofi_device *device, struct ofi_write *write,
                            enum card_result result)
@@ -227,7 +227,7 @@ bool ofi_operations_give(struct ofi_device *device)
     return moved;
 }
 
-/* ----------------------------------------------------------------------------------- completions */
+/* ---------------------------------------------------------------------------------- completions */
 
 /* A part of a write has landed, or has failed. */
 static void take_part(struct ofi_device *device, struct ofi_operation *operation, bool has_failed)
@@ -268,7 +268,7 @@ void ofi_operations_fail(struct ofi_device *device, struct ofi_operation *operat
     finish(device, operation, true);
 }
 
-/* ------------------------------------------------------------------------------------ life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 enum tutti_status ofi_operations_create(struct ofi_device *device)
 {

@@ -52,7 +52,7 @@ struct ofi_peer *ofi_peers_find(struct ofi_device *device, int rank)
     return device->peers[rank] = peer;
 }
 
-/* --------------------------------------------------------------------------------------- trouble */
+/* -------------------------------------------------------------------------------------- trouble */
 
 void ofi_peers_trouble(struct ofi_device *device, int rank, const char *what, int error,
                        const char *reason)
@@ -107,7 +107,7 @@ bool ofi_device_owes(const struct card_device *base, int rank, uint64_t *steps)
     return peer != NULL && !ofi_peer_is_over(peer) && (peer->under_way > 0 || peer->is_refused);
 }
 
-/* ------------------------------------------------------------------------------------- greetings */
+/* ------------------------------------------------------------------------------------ greetings */
 
 static void greet(struct ofi_device *device, int rank)
 {
@@ -185,7 +185,7 @@ bool ofi_device_greeted(struct card_device *base, int rank, const struct ofi_gre
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------- states */
+/* --------------------------------------------------------------------------------------- states */
 
 enum card_peer_state ofi_peers_state(const struct card_device *base, int rank)
 {

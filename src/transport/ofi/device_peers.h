@@ -1,5 +1,5 @@
-/* device_peers.h - the peers of a device: how they are greeted, in which state they are, and in what
- * trouble.
+/* device_peers.h - the peers of a device: how they are greeted, in which state they are, and in
+ * what trouble.
  *
  *     WANTED ──connected here, and greeted by it──► UP ──sends what it may not──► BROKEN
  *        └───────────────────────────────────────────┴────────it has left──────► LOST
@@ -23,8 +23,8 @@ void ofi_peers_greet_again(struct ofi_device *device);
  * not reached. */
 void ofi_peers_trouble(struct ofi_device *device, int rank, const char *what, int error,
                        const char *reason);
-/* Operations of the peer that libfabric has complete by themselves, and is then dropped. Writes of which it has nothing complete at the next
- * look. */
+/* Operations of the peer that libfabric has complete by themselves, and is then dropped. Writes of
+ * which it has nothing complete at the next look. */
 void ofi_peers_end(struct ofi_device *device, int rank, enum card_peer_state state);
 
 /* As card/device.h says. */

@@ -1,4 +1,5 @@
-/* device_state.h - the state that the parts of a device share. Each of them uses only those below it:
+/* device_state.h - the state that the parts of a device share. Each of them uses only those below
+ * it:
  *
  *     ofi_device.c           opens the card, looks for completions, sleeps, and closes the card
  *     device_receives.c      receives that are posted, and the messages that come in them

@@ -1,5 +1,6 @@
-/* A rank of the job, which has been greeted and knows its nonce, sends anything over libfabric's tcp;ofi_rxm. Its peer breaks with it, is in
- * trouble with it alone, or goes on, and touches no memory that is given back.
+/* A rank of the job, which has been greeted and knows its nonce, sends anything over libfabric's
+ * tcp;ofi_rxm. Its peer breaks with it, is in trouble with it alone, or goes on, and touches no
+ * memory that is given back.
  *
  * ctest: label=notsan */
 #include <setjmp.h>

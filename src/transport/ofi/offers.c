@@ -35,7 +35,7 @@ struct ofi_offers {
     struct interface way_out; /* where Tutti's own TCP would go; no name: not known */
 };
 
-/* --------------------------------------------------------------------------------- one entry of libfabric */
+/* ----------------------------------------------------------------------- one entry of libfabric */
 
 static const char *name_or_nothing(const char *name)
 {
@@ -54,8 +54,9 @@ static const char *domain_of(const struct fi_info *info)
 
 static const char LOCKS[] = "locks that come free when a process is killed";
 
-/* Processes that use shm map files of each other, and take spin locks in them. If one is killed while it holds such a lock, the next
- * one spins in a call of libfabric that never returns, and no deadline of Tutti's ends it. */
+/* Processes that use shm map files of each other, and take spin locks in them. If one is killed
+ * while it holds such a lock, the next one spins in a call of libfabric that never returns, and no
+ * deadline of Tutti's ends it. */
 static bool may_hang(const struct fi_info *info)
 {
     return strcmp(provider_of(info), "shm") == 0;
@@ -136,7 +137,7 @@ static uint32_t fingerprint_of(const struct fi_info *info)
     return folded != 0 ? folded : 1;
 }
 
-/* ------------------------------------------------------------------------------------------------ the list */
+/* ------------------------------------------------------------------------------------- the list */
 
 static int place_of(const struct ofi_offers *offers, const struct fi_info *info)
 {

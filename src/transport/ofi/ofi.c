@@ -49,7 +49,7 @@ static struct ofi *ofi_of(const struct transport *transport)
     return card_owner(transport);
 }
 
-/* ------------------------------------------------------------------------------------------ greetings */
+/* ------------------------------------------------------------------------------------ greetings */
 
 static bool greet(void *context, int peer, const struct ofi_greeting *greeting)
 {
@@ -69,7 +69,7 @@ static bool ofi_greeted(struct transport *transport, int peer, const void *greet
             ofi_device_greeted(ofi->cards[heard.card].device, peer, &heard.greeting));
 }
 
-/* ------------------------------------------------------------------------------- what is known of ranks */
+/* ----------------------------------------------------------------------- what is known of ranks */
 
 static void ofi_report(const struct transport *transport, int peer, struct link_report *report)
 {
@@ -133,7 +133,7 @@ static const struct beside_control_ops ordered = {.sent = card_sent,
                                                   .check = ofi_check,
                                                   .forget = card_forget};
 
-/* ------------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 /* Ranks of this host, this one included. */
 static unsigned count_local(const struct remote_options *options)

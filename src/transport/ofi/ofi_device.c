@@ -24,7 +24,7 @@ enum {
     LOOKS_A_SWEEP = 4096
 };
 
-/* --------------------------------------------------------------------------------------- regions */
+/* -------------------------------------------------------------------------------------- regions */
 
 static enum tutti_status ofi_make_room(struct card_device *base, unsigned regions)
 {
@@ -54,7 +54,7 @@ static unsigned ofi_count_regions(const struct card_device *base)
     return ofi_regions_count(device->regions) - (device->bounce_key != 0);
 }
 
-/* --------------------------------------------------------------------------------------- looking */
+/* -------------------------------------------------------------------------------------- looking */
 
 static void take_entry(struct ofi_device *device, const struct fi_cq_msg_entry *entry)
 {
@@ -65,7 +65,8 @@ static void take_entry(struct ofi_device *device, const struct fi_cq_msg_entry *
         ofi_operations_done(device, (struct ofi_operation *)context);
 }
 
-/* False: there is none, whatever the queue says. An error of nothing that this device has begun changes nothing. */
+/* False: there is none, whatever the queue says. An error of nothing that this device has begun
+ * changes nothing. */
 static bool take_error(struct ofi_device *device)
 {
     struct fi_cq_err_entry error = {0};
@@ -78,7 +79,8 @@ static bool take_error(struct ofi_device *device)
     return true;
 }
 
-/* An operation that a device has begun completes once, so only errors of nothing could come without end. */
+/* An operation that a device has begun completes once, so only errors of nothing could come without
+ * end. */
 static bool read_queue(struct ofi_device *device)
 {
     struct fi_cq_msg_entry entries[COMPLETIONS_A_LOOK];
@@ -170,10 +172,10 @@ static void ofi_sleep(struct card_device *base, uint64_t timeout_ns)
     (void)ppoll(&entry, 1, &timeout, NULL);
 }
 
-/* ------------------------------------------------------------------------------------ life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
-/* Returns 0, or libfabric's error. An endpoint to which memory is bound cannot be closed before that; any other is closed first, so that
- * nothing is under way in the memory. */
+/* Returns 0, or libfabric's error. An endpoint to which memory is bound cannot be closed before
+ * that; any other is closed first, so that nothing is under way in the memory. */
 static int let_go(struct ofi_device *device)
 {
     const bool is_bound =

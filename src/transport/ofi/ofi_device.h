@@ -1,5 +1,5 @@
-/* ofi_device.h - a network card driven by libfabric (card/device.h): each communicator has one reliable
- * datagram endpoint (FI_EP_RDM), which reaches all its ranks.
+/* ofi_device.h - a network card driven by libfabric (card/device.h): each communicator has one
+ * reliable datagram endpoint (FI_EP_RDM), which reaches all its ranks.
  *
  *   pair ── send ──► operation ── fi_inject, fi_sendmsg ──► endpoint ──► any posted receive of the peer's endpoint
  *        ── write ─► parts ────── fi_writemsg ────────────► endpoint ──► memory that the peer has registered
@@ -19,14 +19,14 @@
  * Invariants
  *   1. A message without the nonce that its sender was told is dropped: a message from a stranger,
  *      from a rank that has not been greeted, or from a rank that claims to be another one.
- *   2. After `stop`, libfabric touches no memory: the endpoint is closed. Where registrations are bound
- *      to it (FI_MR_ENDPOINT: cxi, say), they are ended first, since it cannot be closed before. If a
- *      provider refuses nevertheless, a line of the log says so, and all memory that it may have is
- *      kept for good.
+ *   2. After `stop`, libfabric touches no memory: the endpoint is closed. Where registrations are
+ *      bound to it (FI_MR_ENDPOINT: cxi, say), they are ended first, since it cannot be closed
+ *      before. If a provider refuses nevertheless, a line of the log says so, and all memory that
+ *      it may have is kept for good.
  *   3. A write is known to have landed by its completion (FI_DELIVERY_COMPLETE). If a provider
  *      keeps messages behind writes (FI_ORDER_SAW) and makes no connections of its own that can end
- *      in between, the message behind the write shows it, unless the message goes over another card.
- *      Neither polling of last bytes nor immediate data is used.
+ *      in between, the message behind the write shows it, unless the message goes over another
+ *      card. Neither polling of last bytes nor immediate data is used.
  *   4. An operation that failed is not tried again: the peer is in trouble from then on.
  *
  * Threads: as card/device.h.
@@ -73,8 +73,8 @@ uint64_t ofi_device_trouble(const struct card_device *device, int peer, char tex
 /* Notes that something has failed for that peer: the peer is in trouble, and has been since
  * then. */
 void ofi_device_fail(struct card_device *device, int peer, const char *what, uint64_t since_ns);
-/* NO_DESCRIPTORS or NO_MEMORY: this rank lacks them, and so does not reach a peer, or is not reached
- * by it; else OK. */
+/* NO_DESCRIPTORS or NO_MEMORY: this rank lacks them, and so does not reach a peer, or is not
+ * reached by it; else OK. */
 enum tutti_status ofi_device_check(const struct card_device *device);
 /* Whether libfabric has an unfinished operation for that peer, or takes none for it now. *steps:
  * the number of steps so far; as long as it does not change, nothing moves. */

@@ -1,5 +1,5 @@
-/* Devices over libfabric's tcp;ofi_rxm, without links above them: what is kept after a stop, and what becomes of writes whose peer ends, of errors, and
- * of ranks that call.
+/* Devices over libfabric's tcp;ofi_rxm, without links above them: what is kept after a stop, and
+ * what becomes of writes whose peer ends, of errors, and of ranks that call.
  *
  * ctest: label=notsan */
 #include <errno.h>
@@ -128,9 +128,10 @@ static bool write_to(struct star *star, int peer, uint64_t id)
     return device->ops->write(device, peer, &star->ends[peer].target, 0, &memory, id);
 }
 
-/* ------------------------------------------------------------------------------------------------ tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
-/* Gives rank 0's device writes to rank 1 until it takes no more, and ends rank 1. Each write completes, and writes to rank 2 go on. */
+/* Gives rank 0's device writes to rank 1 until it takes no more, and ends rank 1. Each write
+ * completes, and writes to rank 2 go on. */
 static void end_with_writes(struct fabric_shim *shim, unsigned again_permille,
                             void (*end)(struct card_device *device, int peer))
 {
@@ -242,7 +243,8 @@ static const struct fabric_shim like_cxi = {.name = "like cxi",
                                             .has_no_inject = true,
                                             .keeps_no_order = true};
 
-/* Memory that a peer may write to is bound to the endpoint, which cannot be closed before it is unbound. */
+/* Memory that a peer may write to is bound to the endpoint, which cannot be closed before it is
+ * unbound. */
 static void nothing_is_written_after_a_stop(void **state)
 {
     (void)state;
@@ -305,7 +307,8 @@ static int close_what_stays_open(void)
     return 0;
 }
 
-/* A card may go on storing there; so this memory is not used for anything else. The user hears of it. */
+/* A card may go on storing there; so this memory is not used for anything else. The user hears of
+ * it. */
 static void memory_of_a_card_that_does_not_close_is_kept(void **state)
 {
     (void)state;
@@ -345,7 +348,8 @@ static long count_faults(void)
     return usage.ru_minflt;
 }
 
-/* It is asked in each pass. The pages of a table that nobody has touched yet tell how much of it is read. */
+/* It is asked in each pass. The pages of a table that nobody has touched yet tell how much of it is
+ * read. */
 static void who_calls_is_known_without_a_look_at_all_ranks(void **state)
 {
     (void)state;

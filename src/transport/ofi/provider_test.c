@@ -25,7 +25,7 @@
 #include "transport/ofi/offers.h"
 #include "transport/ofi/provider.h"
 
-/* ------------------------------------------------------------------ a libfabric that refuses one step */
+/* ------------------------------------------------------------ a libfabric that refuses one step */
 
 enum step { FABRIC, DOMAIN, ADDRESSES, QUEUE, ENDPOINT, BIND, ENABLE, STEPS };
 
@@ -170,7 +170,7 @@ static const struct fi_info chosen;
 static const struct ofi_choice choice = {
     .library = &library, .provider = "fake", .cards = {{.info = &chosen}}, .card_count = 1};
 
-/* ------------------------------------------------------------------------------------------------ tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static enum tutti_status open_refused(enum step step, int error)
 {

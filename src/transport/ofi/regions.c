@@ -57,7 +57,7 @@ bool ofi_regions_stay(const struct fi_info *facts)
     return (facts->domain_attr->mr_mode & (FI_MR_LOCAL | FI_MR_PROV_KEY)) != 0;
 }
 
-/* ---------------------------------------------------------------------------------------- the caches' calls */
+/* ---------------------------------------------------------------------------- the caches' calls */
 
 static void close_memory(struct ofi_regions *regions, struct fid_mr *memory)
 {
@@ -119,7 +119,7 @@ static void leave(void *context)
     pthread_mutex_unlock(&((const struct kept *)context)->regions->lock);
 }
 
-/* ------------------------------------------------------------------------------------------- regions */
+/* -------------------------------------------------------------------------------------- regions */
 
 enum tutti_status ofi_regions_make_room(struct ofi_regions *regions, unsigned count)
 {
@@ -256,7 +256,7 @@ size_t ofi_regions_bytes(const struct ofi_regions *regions)
     return bytes;
 }
 
-/* ---------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 static enum tutti_status create_cache(struct ofi_regions *regions, struct kept *kept,
                                       uint64_t rights)

@@ -31,9 +31,9 @@ bool ofi_regions_stay(const struct fi_info *facts);
 enum tutti_status ofi_regions_create(const struct ofi_calls *calls, const struct fi_info *facts,
                                      struct fid_domain *domain, struct fid_ep *endpoint,
                                      struct ofi_regions **regions);
-/* Unregisters everything, also what is in use; nothing can be registered any more. Regions keep their
- * keys, and have no target. Returns 0; or libfabric's last error, negative, if it keeps memory
- * registered: then another call tries again. */
+/* Unregisters everything, also what is in use; nothing can be registered any more. Regions keep
+ * their keys, and have no target. Returns 0; or libfabric's last error, negative, if it keeps
+ * memory registered: then another call tries again. */
 int ofi_regions_stop(struct ofi_regions *regions);
 /* Unregisters everything. NULL is allowed. */
 void ofi_regions_free(struct ofi_regions *regions);

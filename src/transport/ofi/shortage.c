@@ -25,7 +25,8 @@ bool ofi_is_shortage(enum tutti_status status)
     return status == TUTTI_NO_MEMORY || status == TUTTI_NO_DESCRIPTORS;
 }
 
-/* How many descriptors this process can still open, up to PLENTY. Opens none: another thread may need the last one. */
+/* How many descriptors this process can still open, up to PLENTY. Opens none: another thread may
+ * need the last one. */
 static int count_free(void)
 {
     struct rlimit limit;

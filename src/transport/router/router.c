@@ -40,7 +40,7 @@ static const struct router *const_router_of(const struct transport *transport)
     return (const struct router *)transport;
 }
 
-/* ------------------------------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 static void router_limits(struct transport *transport, size_t *piece_bytes_max,
                           unsigned *piece_count_max)
@@ -123,7 +123,7 @@ static void router_send_shared(struct transport *transport, int slot, struct lin
     sharing->sharing->send_shared(sharing, slot, links, count, bytes);
 }
 
-/* ------------------------------------------------------------------------------------------ waiting */
+/* -------------------------------------------------------------------------------------- waiting */
 
 /* Iterates over the transports of the routes, and over all that move with them. */
 #define FOR_EACH_ROUTE(router, route)                                                  \
@@ -205,7 +205,8 @@ static void router_sleep(struct transport *transport, uint64_t timeout_ns)
     router_sleep_cancel(transport);
 }
 
-/* There is one sleeper, so one of the routes is enough: the last, which needs no name to ring by. */
+/* There is one sleeper, so one of the routes is enough: the last, which needs no name to ring by.
+ * */
 static void router_wake(struct transport *transport)
 {
     const struct router *router = router_of(transport);
@@ -219,9 +220,10 @@ static void router_wake_all(struct transport *transport)
     FOR_EACH_MOVED(router_of(transport), route) route->ops->wake_all(route);
 }
 
-/* ------------------------------------------------------------------------------- what is known of ranks */
+/* ----------------------------------------------------------------------- what is known of ranks */
 
-/* The last route is asked first, as it leads to most hosts. Routes give the ranks that links show. */
+/* The last route is asked first, as it leads to most hosts. Routes give the ranks that links show.
+ * */
 static int router_corrupt_rank(const struct transport *transport)
 {
     const struct router *router = const_router_of(transport);
@@ -274,7 +276,7 @@ static const struct transport_ops ops = {.limits = router_limits,
                                          .shortage = router_shortage,
                                          .add_footprint = router_add_footprint};
 
-/* ------------------------------------------------------------------------------------------ creating */
+/* ------------------------------------------------------------------------------------- creating */
 
 /* Each number belongs to one rank, and the transport's own number to this rank. */
 static enum tutti_status check_numbers(const struct router_options *options,
@@ -376,8 +378,8 @@ static int find_members(const struct router *router, const struct router_route *
     return found;
 }
 
-/* All members of a route's group must name the same group, so none of them may be reached by another
- * route. */
+/* All members of a route's group must name the same group, so none of them may be reached by
+ * another route. */
 static enum tutti_status check_group(const struct router *router, const struct router_route *route,
                                      const struct transport_group *group, const int *ranks,
                                      int count)

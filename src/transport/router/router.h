@@ -12,8 +12,8 @@
  * of its links lead to ranks of that route.
  *
  * Invariants
- *   1. All routes share one set of signatures, that of the last route, from before the first link is
- *      opened; a link reads it from its transport when it is opened.
+ *   1. All routes share one set of signatures, that of the last route, from before the first link
+ *      is opened; a link reads it from its transport when it is opened.
  *   2. A sleeping rank is woken by bytes that come on any route. If one of the routes has no
  *      descriptor, sleeps are short.
  *   3. At most one way has shared slots.
@@ -22,9 +22,9 @@
  * messages. The router neither has links to ranks of several routes at once, nor closes the
  * transports that it is made of.
  *
- * The creator of a router keeps the routes, uses them for what only they can do, and closes them: it
- * frees the router first. When it has closed the last route, it calls the others no more but to close
- * them.
+ * The creator of a router keeps the routes, uses them for what only they can do, and closes them:
+ * it frees the router first. When it has closed the last route, it calls the others no more but to
+ * close them.
  *
  * Threads: as for the routes; wake and wake_all from any thread.
  */
@@ -50,8 +50,8 @@ struct router_options {
     int rank, size;
     struct router_route routes[ROUTER_ROUTES_MAX]; /* by preference; together they lead to all */
     int route_count;
-    /* A transport that leads nowhere, but moves and sleeps with the routes: the one whose connections
-     * carry control beside them. NULL: none. */
+    /* A transport that leads nowhere, but moves and sleeps with the routes: the one whose
+     * connections carry control beside them. NULL: none. */
     struct transport *beside;
     /* The least that links of any rank's routes can take, because limits are the same on all ranks,
      * also on a rank whose routes can take more. 0: the limits of the routes given here. */

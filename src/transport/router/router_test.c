@@ -58,7 +58,7 @@ static struct link_rx *rx_of(const struct router_world *world, int rank, int pee
     return link;
 }
 
-/* --------------------------------------------------------------------------------- ranks as threads */
+/* ----------------------------------------------------------------------------- ranks as threads */
 
 /* The work of a rank at each look; true when something moved. Assertions would leave a thread by
  * longjmp. */
@@ -139,7 +139,7 @@ static void run_ranks(struct router_world *world, struct rank_thread *ranks)
     assert_true(clock_now_ns() - begin_ns < DEADLINE_NS);
 }
 
-/* ---------------------------------------------------------------------------------------- exchanging */
+/* ----------------------------------------------------------------------------------- exchanging */
 
 enum { MESSAGES = 200 };
 static const size_t sizes[] = {8, 0, 300, ROUTER_PIECE_BYTES, 40, 5000, 8, 41};
@@ -214,7 +214,7 @@ static void all_pairs_exchange_and_sleep_until_woken(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------ sleeping */
+/* ------------------------------------------------------------------------------------- sleeping */
 
 struct waker {
     struct router_world *world;
@@ -418,7 +418,7 @@ static void what_either_part_knows_the_router_knows(void **state)
     router_world_close(world);
 }
 
-/* --------------------------------------------------------------------------------------------- links */
+/* ---------------------------------------------------------------------------------------- links */
 
 static enum link_state await(struct router_world *world, struct link_rx *rx, struct link_view *view)
 {
@@ -679,8 +679,8 @@ static void of_three_ways_the_first_that_leads_there_is_taken(void **state)
     router_world_close(world);
 }
 
-/* Each of these has one mistake in the routes of rank 0: to the ranks near, perhaps another one, and
- * to all. */
+/* Each of these has one mistake in the routes of rank 0: to the ranks near, perhaps another one,
+ * and to all. */
 static void what_cannot_be_created_is_refused(void **state)
 {
     (void)state;
@@ -734,7 +734,7 @@ static void what_cannot_be_created_is_refused(void **state)
     router_world_close(world);
 }
 
-/* ------------------------------------------------------------------------------------------ programs */
+/* ------------------------------------------------------------------------------------- programs */
 
 /* Its last look before it sleeps is a must_not_spin one. */
 static bool run_program(struct rank_thread *own)

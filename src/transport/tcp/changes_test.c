@@ -283,8 +283,8 @@ static void a_changed_head_costs_its_connection(void **state)
     close_bench(&bench);
 }
 
-/* The peer's links are at fault, and frames from it are read and dropped; control messages to it go out, for
- * which it may have to be connected. */
+/* The peer's links are at fault, and frames from it are read and dropped; control messages to it go
+ * out, for which it may have to be connected. */
 static void expect_corrupt(struct bench *bench)
 {
     struct link_view view;

@@ -26,7 +26,7 @@ void control_queue_release(struct tcp_control_queue *control)
     *control = (struct tcp_control_queue){0};
 }
 
-/* ------------------------------------------------------------------------------------------ telling */
+/* -------------------------------------------------------------------------------------- telling */
 
 bool control_queue_has_room(const struct tcp_control_queue *control, bool is_final)
 {
@@ -78,7 +78,7 @@ bool control_queue_acked(struct tcp_control_queue *control, uint64_t heard)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------ hearing */
+/* -------------------------------------------------------------------------------------- hearing */
 
 const char *control_queue_begin(const struct tcp_control_queue *control, uint64_t number)
 {

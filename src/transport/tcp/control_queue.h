@@ -1,16 +1,16 @@
-/* control_queue.h - the control messages that two ranks send each other besides data: those to be told, and those that
- * were heard. Knows nothing of sockets.
+/* control_queue.h - the control messages that two ranks send each other besides data: those to be
+ * told, and those that were heard. Knows nothing of sockets.
  *
  *   teller   acked ──── sent ──── told          numbered for the life of the pair; those from `acked` on are kept
  *   hearer         heard ─┘                     says how many it has heard, soon after each and in its READY
  *
- * All control messages that are under way and not acked go over one connection, the carrier. When the carrier
- * is lost, all of them are sent again over another connection; a control message that has come over both is
- * heard once. So every connection carries rising numbers, without gaps in the control messages that the hearer
- * lacks, and the hearer needs no memory to put them in order.
+ * All control messages that are under way and not acked go over one connection, the carrier. When
+ * the carrier is lost, all of them are sent again over another connection; a control message that
+ * has come over both is heard once. So every connection carries rising numbers, without gaps in the
+ * control messages that the hearer lacks, and the hearer needs no memory to put them in order.
  *
- * The hearer never has to hold a control message back: at most as many are under way as may be kept, and the
- * next can only come when it has said that it heard.
+ * The hearer never has to hold a control message back: at most as many are under way as may be
+ * kept, and the next can only come when it has said that it heard.
  */
 #ifndef TUTTI_TRANSPORT_TCP_CONTROL_QUEUE_H
 #define TUTTI_TRANSPORT_TCP_CONTROL_QUEUE_H
@@ -42,8 +42,8 @@ struct tcp_control_queue {
 };
 
 void control_queue_release(struct tcp_control_queue *control);
-/* Makes the memory for all control messages that can be under way, so that telling takes none. Failures:
- * NO_MEMORY. */
+/* Makes the memory for all control messages that can be under way, so that telling takes none.
+ * Failures: NO_MEMORY. */
 enum tutti_status control_queue_init(struct tcp_control_queue *control);
 /* The last CONTROL_FINAL_MESSAGES places are kept for final messages. */
 bool control_queue_has_room(const struct tcp_control_queue *control, bool is_final);
@@ -65,8 +65,8 @@ bool control_queue_acked(struct tcp_control_queue *control, uint64_t heard);
 const char *control_queue_begin(const struct tcp_control_queue *control, uint64_t number);
 /* All of the control message has come; false: it was heard before. */
 bool control_queue_end(struct tcp_control_queue *control, uint64_t number);
-/* A control message came changed; true if the same control message had come changed before. And whether such a control message has
- * now come as it was told. */
+/* A control message came changed; true if the same control message had come changed before. And
+ * whether such a control message has now come as it was told. */
 bool control_queue_came_changed(struct tcp_control_queue *control, uint64_t number);
 bool control_queue_is_mended(struct tcp_control_queue *control, uint64_t number);
 /* The teller is being told how many were heard. */

@@ -1,5 +1,5 @@
-/* Control messages: each is heard once and in its order, beside data, over wires that break, and when links
- * are stopped in the middle of messages.
+/* Control messages: each is heard once and in its order, beside data, over wires that break, and
+ * when links are stopped in the middle of messages.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -19,9 +19,10 @@
 
 enum { RANKS = 3, NOTES = 300, STEPS_MAX = 2000000, BYTES = 2 << 20, PIECE_BYTES = 64 << 10 };
 
-/* ----------------------------------------------------------------------------------- what is told */
+/* --------------------------------------------------------------------------------- what is told */
 
-/* The numbers of control messages from each rank to each; a control message's number determines its contents. */
+/* The numbers of control messages from each rank to each; a control message's number determines its
+ * contents. */
 struct talk {
     struct tcp_world *world;
     unsigned told[RANKS][RANKS], heard[RANKS][RANKS];
@@ -93,7 +94,7 @@ static const struct tcp_mood rough = {.streams = 2,
                                       .breaks = 400,
                                       .silence = 30};
 
-/* ------------------------------------------------------------------------------------------- links */
+/* ---------------------------------------------------------------------------------------- links */
 
 /* Links each way between two ranks, with more posted than the ranks can have taken. */
 struct lines {
@@ -141,7 +142,7 @@ static void close_lines(struct lines *lines)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static void control_messages_need_no_link_and_want_their_connection(void **state)
 {
@@ -177,8 +178,8 @@ static void what_is_not_heard_is_bounded(void **state)
     tcp_world_free(talk.world);
 }
 
-/* A control message that is acknowledged late is sent again: it may come over one connection while it is still
- * on its way over another. */
+/* A control message that is acknowledged late is sent again: it may come over one connection while
+ * it is still on its way over another. */
 static void control_messages_are_heard_once_over_wires_that_break(void **state)
 {
     (void)state;
@@ -294,7 +295,8 @@ static void who_goes_on_sees_no_other_bytes_than_were_sent(void **state)
     assert_true(sum > BYTES && cut_off > 15); /* much came, and much did not */
 }
 
-/* A rank answers each control message while it hears it, as a rank that passes a failure on would. */
+/* A rank answers each control message while it hears it, as a rank that passes a failure on would.
+ * */
 struct echo {
     struct transport *transport;
     unsigned heard, answered;

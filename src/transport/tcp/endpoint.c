@@ -50,7 +50,7 @@ static const struct endpoint *const_endpoint_with(const struct control *control)
     return (const struct endpoint *)((const char *)control - offsetof(struct endpoint, control));
 }
 
-/* ------------------------------------------------------------------------------------------------- peers */
+/* ---------------------------------------------------------------------------------------- peers */
 
 /* Takes memory for a peer, once. All code that makes a pair of tcp.h comes here first; so if there
  * is a pair, there is this memory. */
@@ -67,7 +67,7 @@ static enum tutti_status know(struct endpoint *endpoint, int peer, struct endpoi
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------- connecting */
+/* ----------------------------------------------------------------------------------- connecting */
 
 /* May not call the transport. */
 static void want(void *context, int peer, unsigned stream)
@@ -213,7 +213,7 @@ static enum tutti_status connect_wanted(struct endpoint *endpoint, bool *moved)
     return check_shortage(endpoint, now);
 }
 
-/* ---------------------------------------------------------------------------------------------- control */
+/* -------------------------------------------------------------------------------------- control */
 
 static void hear(void *context, int peer, const void *message, size_t bytes)
 {
@@ -339,7 +339,7 @@ static const struct control_ops control_ops = {.tell = control_tell,
                                                .check = control_check,
                                                .forget = control_forget};
 
-/* ------------------------------------------------------------------------------------------------ links */
+/* ---------------------------------------------------------------------------------------- links */
 
 static void endpoint_limits(struct transport *transport, size_t *piece_bytes_max,
                             unsigned *piece_count_max)
@@ -487,7 +487,7 @@ static const struct transport_ops ops = {.limits = endpoint_limits,
                                          .shortage = transport_no_shortage,
                                          .add_footprint = endpoint_add_footprint};
 
-/* --------------------------------------------------------------------------------------------- life cycle */
+/* ----------------------------------------------------------------------------------- life cycle */
 
 static void init(struct endpoint *endpoint, const struct remote_options *options,
                  struct data_order *order)

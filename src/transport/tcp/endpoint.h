@@ -1,5 +1,5 @@
-/* endpoint.h - a rank's end of its connections: the links of tcp.h, and control (transport/control.h),
- * over connections that this module makes itself.
+/* endpoint.h - a rank's end of its connections: the links of tcp.h, and control
+ * (transport/control.h), over connections that this module makes itself.
  *
  *     link opened ──wants──► connect, if the peer is the lower rank ─► socket ──attach──► tcp.h
  *                            else the peer connects to this rank ───┘

@@ -16,9 +16,9 @@
  *           the link or before need no place, as they are expected. Flag RESUME, before READY only:
  *           sequence has a bit for each piece from `consumed` on that has come.
  *   READY   ends the frames with which a new connection starts. sequence: the rank; offset:
- *           piece_bytes; place: piece_count; signature: the version of all this; consumed: control messages
- *           that this side has heard. Flag CHECKED: payloads that this side sends from now on are
- *           checked.
+ *           piece_bytes; place: piece_count; signature: the version of all this; consumed: control
+ *           messages that this side has heard. Flag CHECKED: payloads that this side sends from now
+ *           on are checked.
  *   CONTROL what a rank tells the other besides data. sequence: its number.
  *   HEARD   consumed: control messages that this side has heard.
  *

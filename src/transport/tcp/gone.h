@@ -1,6 +1,7 @@
 /* gone.h - finds out whether a peer is there, as far as its port and the connections to it show.
  *
- * A peer whose connections are lost, or do not come about at first, or that was asked to connect and does not, is gone in three cases:
+ * A peer whose connections are lost, or do not come about at first, or that was asked to connect
+ * and does not, is gone in three cases:
  *   - its host refuses new connections to its port again and again, although a process keeps its
  *     port open for as long as it needs it. ENDED
  *   - another process answers there again and again: it got the port because the port was free.

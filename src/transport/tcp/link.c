@@ -33,7 +33,7 @@ static enum tutti_status out_of_memory(void)
     return error_set(TUTTI_NO_MEMORY, "a link over TCP: out of memory");
 }
 
-/* ------------------------------------------------------------------------------------------ sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 enum tutti_status tcp_tx_create(const struct tcp_shape *shape, const uint64_t *signature,
                                 struct tcp_tx **created)
@@ -222,7 +222,7 @@ bool tcp_tx_resume(struct tcp_tx *tx, unsigned stream, uint64_t consumed, uint64
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------- receiving */
+/* ------------------------------------------------------------------------------------ receiving */
 
 enum tutti_status tcp_rx_create(const struct tcp_shape *shape, const uint64_t *signature,
                                 struct tcp_rx **created)

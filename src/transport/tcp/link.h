@@ -40,7 +40,7 @@ struct tcp_shape {
     unsigned spare; /* of the places: how many may be consumed before the sender is told */
 };
 
-/* ------------------------------------------------------------------------------------------ sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 struct tcp_entry {
     const char *data;
@@ -107,7 +107,7 @@ bool tcp_tx_credit(struct tcp_tx *tx, uint64_t consumed);
  * from `consumed` on. */
 bool tcp_tx_resume(struct tcp_tx *tx, unsigned stream, uint64_t consumed, uint64_t received);
 
-/* ---------------------------------------------------------------------------------------- receiving */
+/* ------------------------------------------------------------------------------------ receiving */
 
 struct tcp_arrival {
     const char *data;

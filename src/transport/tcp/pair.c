@@ -62,7 +62,7 @@ void tcp_pair_free(struct tcp_pair *pair)
     free(pair);
 }
 
-/* ------------------------------------------------------------------------------------------- states */
+/* --------------------------------------------------------------------------------------- states */
 
 static void set_state(struct tcp_pair *pair, enum peer_state state)
 {
@@ -221,7 +221,7 @@ enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, struct
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------- links */
+/* ---------------------------------------------------------------------------------------- links */
 
 /* After anything that changes what a link can send. */
 static void look_at_tx(struct tcp_pair *pair, struct tcp_tx *tx)
@@ -270,14 +270,14 @@ enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------- control */
+/* -------------------------------------------------------------------------------------- control */
 
 enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *data, size_t bytes, bool is_final)
 {
     struct tcp_control_queue *const control = &pair->control;
     if (pair->state == PEER_BROKEN) return TUTTI_OK;
-    /* The place of a control message that was sent again, and had come before, may still be read here: the
-     * peer will ignore those bytes. */
+    /* The place of a control message that was sent again, and had come before, may still be read
+     * here: the peer will ignore those bytes. */
     if (!control_queue_has_room(control, is_final))
         return error_set(TUTTI_NO_MEMORY, "peer %d: %d control messages to it are under way",
                          pair->rank, (int)(control->told - control->acked));
@@ -322,7 +322,7 @@ static void add_control(struct tcp_pair *pair, struct tcp_stream *stream)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- writing */
+/* -------------------------------------------------------------------------------------- writing */
 
 static void told(struct tcp_pair *pair, unsigned index)
 {
@@ -553,7 +553,7 @@ void tcp_pair_watch(struct tcp_pair *pair)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 /* The pair and stream that read, for the sink. */
 struct reader {

@@ -11,9 +11,9 @@
  * be lost yet. So if a link has no CREDIT before READY, nothing of it has come over the former
  * connection.
  *
- * Control messages and credits go first, then small pieces, then the others, links in turn. Urgent frames wait
- * only for the frame that is being written and for the bytes that the kernel already has. Credits
- * also go with the pieces of the link back.
+ * Control messages and credits go first, then small pieces, then the others, links in turn. Urgent
+ * frames wait only for the frame that is being written and for the bytes that the kernel already
+ * has. Credits also go with the pieces of the link back.
  *
  * The kernel can have many bytes: those that it may hold unsent, and those in the queues of hosts
  * and switches. So if a pair has several connections, the first carries only urgent frames, unless
@@ -22,9 +22,9 @@
  * If a frame comes changed, its connection is given up. If the same frame comes changed again, the
  * pair is stopped, and its links are at fault.
  *
- * A pair that is stopped moves control messages only. It ends frames that it is in the middle of without the
- * memory of links: it copies bytes that were to be written from there, and reads and drops bytes
- * that come. New connections start with READY at once.
+ * A pair that is stopped moves control messages only. It ends frames that it is in the middle of
+ * without the memory of links: it copies bytes that were to be written from there, and reads and
+ * drops bytes that come. New connections start with READY at once.
  *
  * Reading never writes and writing never reads; so nothing here is entered twice.
  */

@@ -43,7 +43,7 @@ static void expect_empty(struct link_rx *rx)
     assert_int_equal(rx->ops->peek(rx, &view), LINK_EMPTY);
 }
 
-/* ------------------------------------------------------------------------------------- connections */
+/* ---------------------------------------------------------------------------------- connections */
 
 struct wishes {
     unsigned count[3][TCP_STREAMS_MAX];
@@ -295,7 +295,7 @@ static void who_finishes_cuts_nothing_off(void **state)
     }
 }
 
-/* ----------------------------------------------------------------------------------- foreign bytes */
+/* -------------------------------------------------------------------------------- foreign bytes */
 
 static const struct tcp_frame ready = {.kind = TCP_FRAME_READY,
                                        .sequence = 1,
@@ -534,8 +534,8 @@ static void what_is_still_being_written_cannot_be_consumed(void **state)
     close_lonely(&lonely);
 }
 
-/* Pieces that are still here when a control message is told come behind the control message, but for the piece that is
- * being written. */
+/* Pieces that are still here when a control message is told come behind the control message, but
+ * for the piece that is being written. */
 static void control_messages_overtake_pieces(void **state)
 {
     (void)state;
@@ -684,7 +684,7 @@ static void a_broken_peer_harms_nobody_else(void **state)
     tcp_close(b);
 }
 
-/* ---------------------------------------------------------------------------------------- sleeping */
+/* ------------------------------------------------------------------------------------- sleeping */
 
 static uint64_t sleep_ns(struct transport *transport, uint64_t timeout_ns)
 {

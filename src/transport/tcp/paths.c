@@ -3,7 +3,7 @@
 #include "transport/path_rules.h"
 #include "transport/tcp/link.h"
 
-/* --------------------------------------------------------------------------------------------------- rows */
+/* ----------------------------------------------------------------------------------------- rows */
 
 #define TCP_ROW                                                                                \
     .sender_memory = PATH_HOST_MEMORY, .receiver_memory = PATH_HOST_MEMORY, .alignment = 1,    \
@@ -28,7 +28,7 @@ static const struct path_row rows[] = {
      .cost = {7262700, 7201700, 267, 178}},
 };
 
-/* -------------------------------------------------------------------------------------------------- rules */
+/* ---------------------------------------------------------------------------------------- rules */
 
 /* clang-format off */
 static const struct path_rule rules[] = {

@@ -161,7 +161,7 @@ static void warn(struct rails *rails, int peer, unsigned number, const char *why
     rail->is_warned_of = true;
 }
 
-/* -------------------------------------------------------------------------------------- what happens */
+/* --------------------------------------------------------------------------------- what happens */
 
 bool rails_want(struct rails *rails, int peer, unsigned stream)
 {
@@ -288,7 +288,7 @@ void rails_hear(struct rails *rails, int peer, const void *message, size_t bytes
     soon(rails, 0);
 }
 
-/* ---------------------------------------------------------------------------------------- what is done */
+/* --------------------------------------------------------------------------------- what is done */
 
 /* An address that this host has, too (such as a bridge's, which every host has) leads here and not
  * to the peer. */

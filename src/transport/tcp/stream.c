@@ -82,7 +82,7 @@ void tcp_stream_close(struct tcp_stream *stream)
     tcp_stream_init(stream, stream->number);
 }
 
-/* --------------------------------------------------------------------------------------------- out */
+/* ------------------------------------------------------------------------------------------ out */
 
 unsigned tcp_stream_room(const struct tcp_stream *stream)
 {
@@ -205,7 +205,7 @@ enum tcp_stream_result tcp_stream_flush(struct tcp_stream *stream)
     return result;
 }
 
-/* ---------------------------------------------------------------------------------------------- in */
+/* ------------------------------------------------------------------------------------------- in */
 
 /* Bytes of a payload lie at their target. False: all of it does, and is not as it was sent. */
 static bool feed(struct tcp_stream *stream, const struct tcp_stream_sink *sink, size_t bytes)

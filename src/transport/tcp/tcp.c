@@ -54,7 +54,7 @@ static struct tcp_pair *next_pair(const struct tcp *tcp, int *at)
     return rank_map_next(&tcp->pairs, at);
 }
 
-/* ------------------------------------------------------------------------------------------- sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 static void *tcp_reserve(struct link_tx *link, size_t bytes)
 {
@@ -103,7 +103,7 @@ static const struct link_tx_ops tx_ops = {.reserve = tcp_reserve,
                                           .written = link_no_written,
                                           .refer = link_no_refer};
 
-/* ----------------------------------------------------------------------------------------- receiving */
+/* ------------------------------------------------------------------------------------ receiving */
 
 static enum link_state tcp_peek(struct link_rx *link, struct link_view *view)
 {
@@ -137,7 +137,7 @@ static const struct link_rx_ops rx_ops = {.peek = tcp_peek,
                                           .place_directly = tcp_advertise,
                                           .copy = link_no_copy};
 
-/* ------------------------------------------------------------------------------------------- moving */
+/* --------------------------------------------------------------------------------------- moving */
 
 /* Reads where bytes are awaited, without first asking whether some are there: mostly they are. */
 static bool read_awaited(struct tcp *tcp)
@@ -243,7 +243,7 @@ static bool tcp_stop(struct transport *transport)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------ sleeping */
+/* ------------------------------------------------------------------------------------- sleeping */
 
 static void watch_all(struct tcp *tcp)
 {
@@ -294,7 +294,7 @@ static void tcp_wake(struct transport *transport)
     (void)!write(tcp->wake_fd, &one, sizeof one);
 }
 
-/* ------------------------------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 static void tcp_limits(struct transport *transport, size_t *piece_bytes_max,
                        unsigned *piece_count_max)

@@ -11,8 +11,8 @@
  * receiver is shown a posted message piece by piece, and may take each piece as a message of its
  * own.
  *
- * If there are several connections, the first carries only urgent frames: control messages, credits, small
- * pieces.
+ * If there are several connections, the first carries only urgent frames: control messages,
+ * credits, small pieces.
  *
  * Invariants
  *   1. A socket is always read, since nothing is sent that has no room at the receiver. Each link
@@ -28,15 +28,16 @@
  *      `checks` asks for it) counts as not received: its connection is given up as if it had been
  *      lost, so the frame comes again. The changed bytes are never shown, wherever they were put.
  *      If the same frame comes changed twice, the peer is *corrupt* for good. Its links are at
- *      fault, but control messages go on, so that the peer can be told why. On an encrypted connection the
- *      cipher finds all changes; each time the connection is lost, and the peer is never corrupt.
- *   5. Only create, open, attach, stop and the first control message to a peer allocate memory. Only sleep
- *      waits.
+ *      fault, but control messages go on, so that the peer can be told why. On an encrypted
+ *      connection the cipher finds all changes; each time the connection is lost, and the peer is
+ *      never corrupt.
+ *   5. Only create, open, attach, stop and the first control message to a peer allocate memory.
+ *      Only sleep waits.
  *
- * If no rank waits for a message, the peer is told that it was consumed only with the next frame that
- * goes there, or by `flush`: so nothing may be awaited long before the transport is idle. `stop` ends
- * a frame that was written in part from a copy, so a peer that goes on never sees other bytes than
- * were sent.
+ * If no rank waits for a message, the peer is told that it was consumed only with the next frame
+ * that goes there, or by `flush`: so nothing may be awaited long before the transport is idle.
+ * `stop` ends a frame that was written in part from a copy, so a peer that goes on never sees other
+ * bytes than were sent.
  *
  * It does not connect, authenticate, agree on keys, or decide that a peer is dead, and has no links
  * to all ranks (UNSUPPORTED).
@@ -78,9 +79,10 @@ struct tcp_options {
      * this module: it should remember the connection, and connect and attach later. May be NULL. */
     void (*wants)(void *context, int peer, unsigned stream);
     void *wants_context;
-    /* A control message has come from that peer; valid during the call. Called from progress and functions
-     * that make progress, in the order in which control messages were told. It may call tcp_tell and nothing
-     * else of this module: it should remember the control message, and act later. NULL: control messages are dropped. */
+    /* A control message has come from that peer; valid during the call. Called from progress and
+     * functions that make progress, in the order in which control messages were told. It may call
+     * tcp_tell and nothing else of this module: it should remember the control message, and act
+     * later. NULL: control messages are dropped. */
     void (*hears)(void *context, int peer, const void *message, size_t bytes);
     void *hears_context;
 };

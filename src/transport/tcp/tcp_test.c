@@ -85,7 +85,7 @@ static void expect_empty(struct link_rx *rx)
     assert_int_equal(rx->ops->peek(rx, &view), LINK_EMPTY);
 }
 
-/* ------------------------------------------------------------------------------------------- links */
+/* ---------------------------------------------------------------------------------------- links */
 
 static void messages_come_as_they_were_sent(void **state)
 {
@@ -254,7 +254,7 @@ static void another_signature_is_a_fault(void **state)
     tcp_world_free(world);
 }
 
-/* ---------------------------------------------------------------------------------------- expecting */
+/* ------------------------------------------------------------------------------------ expecting */
 
 static void what_is_expected_comes_where_it_is(void **state)
 {
@@ -376,7 +376,7 @@ static void what_is_stopped_touches_nothing(void **state)
     tcp_world_free(world);
 }
 
-/* ----------------------------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 static void what_cannot_be_opened_is_refused(void **state)
 {
