@@ -19,8 +19,8 @@ struct agree_number {
 enum tutti_status checkpoint_agree_on(struct tutti_comm *comm, enum tutti_status status,
                                       const char *function, const struct agree_number *numbers,
                                       size_t count);
-/* Whether the answer is yes on all ranks that succeeded until now; as checkpoint_agree. Collective.
- * */
+/* Whether the answer is yes on all ranks that succeeded until now; as checkpoint_agree.
+ * Collective. */
 enum tutti_status checkpoint_agree_whether(struct tutti_comm *comm, enum tutti_status status,
                                            bool answer, bool *is_yes);
 

@@ -153,8 +153,8 @@ static void any_schedule_runs_at_any_speed_of_its_stages(void **state)
     free(w);
 }
 
-/* The first stage does all forward passes first, the second one none too early: gradients line up.
- * */
+/* The first stage does all forward passes first, the second one none too early: gradients line
+ * up. */
 static void stages_of_different_schedules_get_what_they_need(void **state)
 {
     (void)state;

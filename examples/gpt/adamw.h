@@ -18,8 +18,8 @@ void squares_of_blocks(const real *gradients, struct range blocks, double *squar
  * own, and the same blocks of gains, which count once. */
 double squares_sum(const double *squares, size_t count);
 
-/* The factor for gradients with which their length, the root of `squares`, is at most `length_max`.
- * */
+/* The factor for gradients with which their length, the root of `squares`, is at most
+ * `length_max`. */
 real clip_factor(double squares, double length_max);
 
 /* ---------------------------------------------------------------------------- the learning rate */

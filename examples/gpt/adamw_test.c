@@ -76,8 +76,8 @@ static void ranges_make_the_whole(void **state)
                        (struct moments){shards.first + ends[i], shards.second + ends[i]}, cut);
         free(gradients);
     }
-    /* Vectors and what is left of a loop may round differently where products and sums are fused.
-     * */
+    /* Vectors and what is left of a loop may round differently where products and sums are
+     * fused. */
     for (size_t i = 0; i < ELEMENTS; i++) assert_true(fabs(whole[i] - cut[i]) < 1e-15 * 100);
     free(whole);
     free(cut);

@@ -1,7 +1,7 @@
 #include "attention.h"
 
-/* Queries are taken in blocks, so that most products that the mask would hide are never computed.
- * */
+/* Queries are taken in blocks, so that most products that the mask would hide are never
+ * computed. */
 enum { BLOCK = 64 };
 
 void attention_rotation(size_t context, size_t head_size, real *rotation)

@@ -46,8 +46,8 @@ struct attention_scratch {
 /* Writes cosines and sines for all positions: context * head_size numbers. */
 void attention_rotation(size_t context, size_t head_size, real *rotation);
 
-/* `input` and `output` are [samples * context x width]. The output is the summand of these heads.
- * */
+/* `input` and `output` are [samples * context x width]. The output is the summand of these
+ * heads. */
 void attention_forward(const struct attention *attention, const struct attention_weights *weights,
                        const real *input, size_t samples, const struct attention_saved *saved,
                        real *output);

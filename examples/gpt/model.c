@@ -43,8 +43,8 @@ static void join(const struct model *model, const struct batch *batch, size_t la
     for (size_t i = 0; i < here.count * width; i++) sum[i] = stream[i] + branch[i];
 }
 
-/* The end of a branch, backward: brings the stream's gradient to the slices, in workspace->branch.
- * */
+/* The end of a branch, backward: brings the stream's gradient to the slices, in
+ * workspace->branch. */
 static void join_backward(const struct model *model, const struct batch *batch, size_t layer,
                           enum dropout_place place, const real *stream_gradient)
 {

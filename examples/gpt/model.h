@@ -89,8 +89,8 @@ struct saved;
 struct saved *saved_create(const struct model *model);
 void saved_free(struct saved *saved);
 
-/* Rows of the stream that are here: all of a micro-batch's, or, where rows are split, this rank's.
- * */
+/* Rows of the stream that are here: all of a micro-batch's, or, where rows are split, this
+ * rank's. */
 struct range model_rows(const struct model *model, size_t samples);
 
 /* Runs the part. `input`, the stream [rows here x width], is NULL if the part begins with the
@@ -104,8 +104,8 @@ double model_forward(struct model *model, const struct batch *batch, struct save
 void model_backward(struct model *model, const struct batch *batch, struct saved *saved, real scale,
                     const real *output_gradient, real *input_gradient);
 
-/* The probabilities of the next token after model_forward: [rows x tokens of the vocabulary here].
- * */
+/* The probabilities of the next token after model_forward: [rows x tokens of the vocabulary
+ * here]. */
 const real *saved_probabilities(const struct saved *saved);
 
 /* Bytes of the model and of one micro-batch on its way, for a report. */

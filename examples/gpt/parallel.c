@@ -547,8 +547,8 @@ static size_t group_of(const struct parameters *parameters, const struct tensor 
     return g;
 }
 
-/* This rank's slice of a tensor, into its place in the whole one, unless another rank gives that.
- * */
+/* This rank's slice of a tensor, into its place in the whole one, unless another rank gives
+ * that. */
 static void place_slice(const struct parallel *p, size_t chunk, const struct tensor *tensor,
                         real *whole)
 {

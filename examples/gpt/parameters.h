@@ -87,8 +87,8 @@ struct tensor {
     size_t offset;              /* of its first element in the array */
 };
 
-/* Tensors that are used at the same time and lie together, and so come and go together (model.h).
- * */
+/* Tensors that are used at the same time and lie together, and so come and go together
+ * (model.h). */
 struct group {
     size_t first_tensor, tensor_count;
     size_t offset, elements; /* in the array */

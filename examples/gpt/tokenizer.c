@@ -83,8 +83,8 @@ size_t tokenizer_word(const unsigned char *text, size_t size)
     return length;
 }
 
-/* Joins neighbours, the pair that training found first before the others, until no pair is a token.
- * */
+/* Joins neighbours, the pair that training found first before the others, until no pair is a
+ * token. */
 static size_t join_pairs(const struct tokenizer *tokenizer, uint32_t *tokens, size_t count)
 {
     for (;;) {

@@ -30,8 +30,8 @@ void unconnected_init(struct unconnected *unconnected, const struct mesh *mesh, 
                       const struct tutti_shards_options *options);
 void unconnected_release(struct unconnected *unconnected);
 
-/* All passes of a step, through these two; afterwards gradients of unconnected->shards are there.
- * */
+/* All passes of a step, through these two; afterwards gradients of unconnected->shards are
+ * there. */
 void unconnected_run(struct unconnected *unconnected, size_t micro_batches,
                      tutti_pipeline_forward *forward, tutti_pipeline_backward *backward,
                      void *context);

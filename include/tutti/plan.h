@@ -40,8 +40,8 @@ struct tutti_plan; /* opaque */
 /* Makes an empty plan, to which you add steps. The plan is the caller's. collective: "allreduce"
  * and so on, copied. rank_count: 2 to 1024. root: a rank; 0 for a collective without a root. parts:
  * the number of chunks into which each block is cut, at least 1. Local; any thread; does not block.
- * On failure (INVALID_OPTIONS, INVALID_RANK, INVALID_ROOT, INVALID_COUNT, NO_MEMORY) *plan is NULL.
- * */
+ * On failure (INVALID_OPTIONS, INVALID_RANK, INVALID_ROOT, INVALID_COUNT, NO_MEMORY) *plan is
+ * NULL. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_create(const char *collective, int rank_count,
                                                              int root, int parts,
                                                              struct tutti_plan **plan);

@@ -230,8 +230,8 @@ void hierarchical_alltoall(const struct algo_params *params, int rank, struct pl
     plan_lane(b);
     exchange_in_host(&e);
     send_across(&e);
-    /* A copy of a place onto itself: its end tells that all of our blocks have left where they lay.
-     * */
+    /* A copy of a place onto itself: its end tells that all of our blocks have left where they
+     * lay. */
     const uint32_t own = (uint32_t)rank;
     const uint32_t sent = plan_copy(b, PLAN_INPUT, own, PLAN_OUTPUT, own, 1);
     plan_lane(b);

@@ -519,8 +519,8 @@ static void interleaved_ranks_send_what_contiguous_ones_do(void **state)
     }
 }
 
-/* Each slice takes its way through all levels in lanes of its own: nothing waits for the other one.
- * */
+/* Each slice takes its way through all levels in lanes of its own: nothing waits for the other
+ * one. */
 static void slices_do_not_wait_for_each_other(void **state)
 {
     (void)state;

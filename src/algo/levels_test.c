@@ -76,8 +76,8 @@ static void what_needs_levels_is_not_done_without(void **state)
 
 /* -------------------------------------------------------------------------------- the hierarchy */
 
-/* Every unit is a run of positions, and units of a level are those of the level below put together.
- * */
+/* Every unit is a run of positions, and units of a level are those of the level below put
+ * together. */
 static void expect_nested_runs(const struct hierarchy *h)
 {
     for (int k = 0; k <= h->top + 1; k++) {

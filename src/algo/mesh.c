@@ -160,8 +160,8 @@ void mesh_scatter(const struct algo_params *params, int rank, struct plan_builde
     plan_copy(b, PLAN_INPUT, (uint32_t)rank, PLAN_OUTPUT, 0, 1);
 }
 
-/* The own block is copied by a lane of its own, so that the others' blocks can come in meanwhile.
- * */
+/* The own block is copied by a lane of its own, so that the others' blocks can come in
+ * meanwhile. */
 void mesh_allgather(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int all = plan_group_all(b);

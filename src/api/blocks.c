@@ -172,8 +172,8 @@ static int by_address(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Whether blocks that are written lie on each other; in order of their addresses that is soon seen.
- * */
+/* Whether blocks that are written lie on each other; in order of their addresses that is soon
+ * seen. */
 static enum tutti_status check_written_blocks(const char *call, const struct buffer *buffer)
 {
     const size_t count = buffer->segment_count;

@@ -55,8 +55,8 @@ static inline enum tutti_status api_check_buffer(const char *call, const char *n
     return bytes == 0 || buffer != NULL ? TUTTI_OK : api_refuse_buffer(call, name, bytes);
 }
 
-/* The four forms of one collective; what follows the parameters initialises its struct arguments.
- * */
+/* The four forms of one collective; what follows the parameters initialises its struct
+ * arguments. */
 #define API_DEFINE(name, parameters, ...) \
     FORMS_DEFINE(api, struct arguments, name, API_PARAMETERS(parameters), __VA_ARGS__)
 #define API_PARAMETERS(...) __VA_ARGS__

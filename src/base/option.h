@@ -63,8 +63,8 @@ enum tutti_status option_check_job(void);
 
 /* TUTTI_ and the name. */
 const char *option_name(enum option_id option);
-/* The option that has this name, which ends at '=' or with the text; OPTION_COUNT: there is none.
- * */
+/* The option that has this name, which ends at '=' or with the text; OPTION_COUNT: there is
+ * none. */
 enum option_id option_find(const char *name);
 /* Whether the option is a wish that is set to a word that is not in the table. If so, `needs` says
  * what would be. */

@@ -33,8 +33,8 @@ bool rank_map_init(struct rank_map *map, int size);
 void rank_map_release(struct rank_map *map);
 /* The place of a rank's pointer, which is NULL at first; NULL: out of memory. */
 void **rank_map_place(struct rank_map *map, int rank);
-/* A rank's memory, zeroed when it is asked for first, to be freed by the user; NULL: out of memory.
- * */
+/* A rank's memory, zeroed when it is asked for first, to be freed by the user; NULL: out of
+ * memory. */
 void *rank_map_get(struct rank_map *map, int rank, size_t bytes);
 /* Iterates over the ranks that have a pointer, in order, with *at 0 at first: the next pointer, and
  * *at - 1 is its rank; NULL at the end. Costs a look at each page, and at each rank of those that

@@ -1,5 +1,5 @@
-/* begin.h - the beginning of a call, for calls of all forms: its buffers, its record, its number.
- * */
+/* begin.h - the beginning of a call, for calls of all forms: its buffers, its record, its
+ * number. */
 #ifndef TUTTI_CALL_BEGIN_H
 #define TUTTI_CALL_BEGIN_H
 

@@ -1,5 +1,5 @@
-/* A pointer is known from the time it is added until it is removed, wherever other pointers stand.
- * */
+/* A pointer is known from the time it is added until it is removed, wherever other pointers
+ * stand. */
 #include "call/handle.h"
 
 #include <setjmp.h>

@@ -177,8 +177,8 @@ static inline enum tutti_status ensure_p2p(struct tutti_comm *comm)
     return __builtin_expect(comm->messages.p2p != NULL, 1) ? TUTTI_OK : open_p2p(comm);
 }
 
-/* Nothing of the failed communicator moves any more. Peers may be reading what was posted to them.
- * */
+/* Nothing of the failed communicator moves any more. Peers may be reading what was posted to
+ * them. */
 static void fail_all(struct tutti_comm *comm)
 {
     const enum tutti_status status = health_check(&comm->health);
@@ -387,8 +387,8 @@ static int leaver_waited_for(const struct tutti_comm *comm, int peer)
     return leaver;
 }
 
-/* A rank whose messages have no room here, if no other one can send what is waited for either; -1.
- * */
+/* A rank whose messages have no room here, if no other one can send what is waited for either;
+ * -1. */
 static int held_back(const struct tutti_comm *comm, int peer)
 {
     if (peer != TUTTI_ANY_RANK) return p2p_held_back(comm->messages.p2p, peer);
@@ -402,8 +402,8 @@ static int held_back(const struct tutti_comm *comm, int peer)
     return held;
 }
 
-/* Whether what would be received cannot come, because others fill the room for unexpected messages.
- * */
+/* Whether what would be received cannot come, because others fill the room for unexpected
+ * messages. */
 static bool fail_held_back(struct tutti_comm *comm, const struct message_request *request, int peer)
 {
     if (peer < 0 || request->message.is_send ||

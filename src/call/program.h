@@ -1,5 +1,5 @@
-/* program.h - programs of calls: algorithm chosen, planned and bound once for each shape, and kept.
- * */
+/* program.h - programs of calls: algorithm chosen, planned and bound once for each shape, and
+ * kept. */
 #ifndef TUTTI_CALL_PROGRAM_H
 #define TUTTI_CALL_PROGRAM_H
 

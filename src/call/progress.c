@@ -161,8 +161,8 @@ void calls_count_started(struct tutti_comm *comm, struct call_request *request)
     request->base.sequence = recorder_next(&comm->health.recorder);
     request->number = ++comm->calls.started;
     board_set_started(comm->health.board, comm->health.board_number, request->number);
-    /* Already now: calls without a gate, which are over at once, are recorded by the same thread.
-     * */
+    /* Already now: calls without a gate, which are over at once, are recorded by the same
+     * thread. */
     if (comm->team.size == 1) {
         call_record(comm, &request->call, request->base.sequence, 0, NULL, clock_ticks());
         recorder_set_gated(&comm->health.recorder, request->base.sequence, true);

@@ -1,5 +1,5 @@
-/* create.h - creates a communicator once the size and this process's rank are known, and ends it.
- * */
+/* create.h - creates a communicator once the size and this process's rank are known, and ends
+ * it. */
 #ifndef TUTTI_COMM_CREATE_H
 #define TUTTI_COMM_CREATE_H
 

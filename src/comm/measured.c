@@ -351,8 +351,8 @@ static enum tutti_status measure(struct survey *survey)
     return TUTTI_OK;
 }
 
-/* The cost of a small message's path to its two ranks in the model, which adds it to the latency.
- * */
+/* The cost of a small message's path to its two ranks in the model, which adds it to the
+ * latency. */
 static uint64_t path_ps(const struct tutti_comm *comm)
 {
     const struct path_row *row = path_row_of(comm->team.members.site.between, PATH_INLINE);

@@ -471,8 +471,8 @@ static enum tutti_status prepare(struct tutti_plan *plan, const struct tutti_com
     return make_algorithm("plan_register", &limits, plan, name, algorithm);
 }
 
-/* All ranks see the same words, so all judge alike; a rank with an error of its own returns that.
- * */
+/* All ranks see the same words, so all judge alike; a rank with an error of its own returns
+ * that. */
 static enum tutti_status judge(const struct plan_registration *all, int rank, int size,
                                const char *own)
 {

@@ -22,8 +22,8 @@ enum tutti_status comm_find_card(struct tutti_comm *comm);
 /* After a failure that may be of this host alone: puts this rank and its host into this thread's
  * error. Returns the status. */
 enum tutti_status comm_name_this_rank(const struct tutti_comm *comm, enum tutti_status status);
-/* As the ranks meet: whether all of them would use cards of the same kind. The same on all ranks.
- * */
+/* As the ranks meet: whether all of them would use cards of the same kind. The same on all
+ * ranks. */
 bool comm_agree_on_card(const struct tutti_comm *comm, const struct rendezvous_member *members);
 
 /* After the ranks have met. Sets team.members.site to the same on all ranks. NO_MEMORY. */

@@ -157,8 +157,8 @@ static void enter_run(struct discovery *discovery, const struct rendezvous_key *
 
 /* ---------------------------------------------------------------------------------- connections */
 
-/* Whether the other side still has the connection. A rank whose report was read sends nothing more.
- * */
+/* Whether the other side still has the connection. A rank whose report was read sends nothing
+ * more. */
 static bool stands(const struct connection *connection)
 {
     char byte;

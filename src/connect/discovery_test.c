@@ -280,8 +280,8 @@ static void without_rank_0_the_others_say_where_they_looked(void **state)
     port_close();
 }
 
-/* Rank 2 has reported, so rank 3 is to fetch the list from it; but nobody listens there any more.
- * */
+/* Rank 2 has reported, so rank 3 is to fetch the list from it; but nobody listens there any
+ * more. */
 static void who_gets_the_list_from_a_dead_rank_learns_that(void **state)
 {
     (void)state;

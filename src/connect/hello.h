@@ -150,8 +150,8 @@ void hello_leave(struct hello *hello);
 /* Ends it if its time is over. */
 void hello_tick(struct hello *hello, uint64_t now_ns);
 
-/* Explains STRAY and FAILED in a sentence, for a message that names the other side's address first.
- * */
+/* Explains STRAY and FAILED in a sentence, for a message that names the other side's address
+ * first. */
 void hello_explain(const struct hello *hello, char text[HELLO_TEXT_MAX]);
 
 #endif

@@ -285,8 +285,8 @@ static void other_configurations_and_ranks_are_told_to_both(void **state)
     expect(&pair.answerer, HELLO_FAILED, TUTTI_AUTH_FAILED, "rank 4 answers where rank 3");
 }
 
-/* A version is not believed from who has not proven anything: a stranger cannot end a job with it.
- * */
+/* A version is not believed from who has not proven anything: a stranger cannot end a job with
+ * it. */
 static uint64_t encrypt_for_purpose_17(void *context, const struct hello_call *call, uint64_t theirs)
 {
     ++*(int *)context;

@@ -80,8 +80,8 @@ unsigned port_rails(struct net_address rails[PORT_RAILS_MAX]);
 /* Opens the port for a meeting of this name, of which the caller will tell other ranks. It stays
  * open until port_withdraw. */
 enum tutti_status port_announce(const struct rendezvous_key *name, struct net_address *address);
-/* Whether this process has announced the meeting and not withdrawn it. A child of fork() has not.
- * */
+/* Whether this process has announced the meeting and not withdrawn it. A child of fork() has
+ * not. */
 bool port_is_announced(const struct rendezvous_key *name);
 /* Does nothing if the meeting was not announced. */
 void port_withdraw(const struct rendezvous_key *name);

@@ -43,8 +43,8 @@ enum step_flag {
     STEP_SENDS_AT_ONCE = 1u << 4,
     /* Copies unchanging input and sends it: it can go at once from where it is. */
     STEP_SENDS_INPUT = 1u << 5,
-    /* In one piece, copied into its links and out of them: see small.h. Known when links are open.
-     * */
+    /* In one piece, copied into its links and out of them: see small.h. Known when links are
+     * open. */
     STEP_IS_SMALL = 1u << 6,
     /* PATH_SHARED_SLOT is one of its paths. */
     STEP_SHARES = 1u << 7,

@@ -75,8 +75,8 @@ static enum tutti_status lock_bounce(struct cuda_device *device, const struct gp
     return TUTTI_OK;
 }
 
-/* With bounce_lock. A copy that was given up comes to an end before all that its stream gets later.
- * */
+/* With bounce_lock. A copy that was given up comes to an end before all that its stream gets
+ * later. */
 static enum tutti_status find_bounce(struct cuda_device *device, const struct gpu_wait *wait)
 {
     if (device->is_bounce_lost) TRY(cuda_finish(device, copying, wait));

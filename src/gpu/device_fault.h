@@ -41,8 +41,8 @@ struct gpu_fault {
     char room[GPU_FAULT_TEXT_MAX];
 };
 
-/* The process's driver was found: it can be asked about devices that were never opened. Any thread.
- * */
+/* The process's driver was found: it can be asked about devices that were never opened. Any
+ * thread. */
 void gpu_fault_add_driver(const struct gpu_driver *driver);
 /* A device that was opened is known from now on. Once for each; any thread. */
 void gpu_fault_add(struct gpu_device *device);

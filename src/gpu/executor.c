@@ -391,8 +391,8 @@ enum tutti_status gpu_run_take(struct gpu_device *device, struct gpu_run **run)
     return status;
 }
 
-/* In a child of fork() it stays its parent's: a thread of that may have been in the middle of it.
- * */
+/* In a child of fork() it stays its parent's: a thread of that may have been in the middle of
+ * it. */
 void gpu_run_give_back(struct gpu_run *run)
 {
     if (run->generation != process_generation()) return;

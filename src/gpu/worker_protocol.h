@@ -105,8 +105,8 @@ struct worker_control {
     struct worker_slot rings[WORKER_TEAMS_MAX][WORKER_SLOTS]; /* as many of them as there are teams */
 };
 
-/* All 0 before the first worker. Each word on a line of its own, as different blocks wait for them.
- * */
+/* All 0 before the first worker. Each word on a line of its own, as different blocks wait for
+ * them. */
 struct worker_inbox {
     uint64_t tickets;
     uint64_t unused1[WORKER_ALIGNMENT / 8 - 1];

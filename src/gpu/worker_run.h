@@ -21,8 +21,8 @@
 /* The number of times that a block looks for an order without a nap. Then it naps between two
  * looks, ever longer: each look costs the bus 160 bytes. */
 enum { WORKER_LOOKS = 1024, WORKER_NAP_NS = 64, WORKER_NAP_NS_MAX = 1024 };
-/* So many pointers are brought to shared memory; if there are more, they are read where they lie.
- * */
+/* So many pointers are brought to shared memory; if there are more, they are read where they
+ * lie. */
 enum { WORKER_POINTERS_NEAR = 256 };
 
 /* Memory that the threads of a block share. */

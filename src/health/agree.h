@@ -1,5 +1,5 @@
-/* agree.h - agreements among the ranks that are left, one after the other (membership/agreement.h).
- * */
+/* agree.h - agreements among the ranks that are left, one after the other
+ * (membership/agreement.h). */
 #ifndef TUTTI_HEALTH_AGREE_H
 #define TUTTI_HEALTH_AGREE_H
 

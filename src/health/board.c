@@ -159,8 +159,8 @@ static bool read_awaited(const struct board_rank *of, struct board_progress *pro
     return true;
 }
 
-/* The started call of that number, counted from 1, if it stands in its slot and is not forgotten.
- * */
+/* The started call of that number, counted from 1, if it stands in its slot and is not
+ * forgotten. */
 static bool read_started(struct board *board, int size, int rank, uint64_t number,
                          struct call_description *what)
 {

@@ -142,8 +142,8 @@ static inline uint32_t board_word_of(const struct call_description *description)
 /* The description in such a word, which may be foreign. Count, root and signature are 0. */
 struct call_description board_read_word(uint32_t what);
 
-/* This rank's own lines. A reader that sees one number before and after the rest has read one call.
- * */
+/* This rank's own lines. A reader that sees one number before and after the rest has read one
+ * call. */
 static inline void board_begin(struct board_call *calls, const struct call_description *description,
                                uint64_t begun)
 {

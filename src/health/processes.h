@@ -47,8 +47,8 @@ struct processes {
     _Atomic int next;             /* to look at */
 };
 
-/* The pid by which this rank knows another rank of this host, or 0: it is in another PID namespace.
- * */
+/* The pid by which this rank knows another rank of this host, or 0: it is in another PID
+ * namespace. */
 pid_t processes_visible_pid(const struct rendezvous_member *own,
                             const struct rendezvous_member *member);
 /* Fills in the processes of the ranks that have met on this host, and begins to watch those behind

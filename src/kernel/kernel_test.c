@@ -485,8 +485,8 @@ static void sources_fill(enum tutti_dtype dtype)
             random_element(dtype, room_source[s] + at);
 }
 
-/* A few new elements per case, so that no two see the same, without filling all the memory again.
- * */
+/* A few new elements per case, so that no two see the same, without filling all the memory
+ * again. */
 static void sources_sprinkle(const struct experiment *x)
 {
     const size_t size = element_bytes[x->dtype];
@@ -880,8 +880,8 @@ struct user_calls {
     unsigned calls;
 };
 
-/* result = 3 left + right, in bytes of whatever elements: order and association make a difference.
- * */
+/* result = 3 left + right, in bytes of whatever elements: order and association make a
+ * difference. */
 static void combine_bytes(const void *left, const void *right, void *result, size_t count,
                           enum tutti_dtype dtype, void *context)
 {

@@ -36,8 +36,8 @@
 /* Creates the heap on first use; every acquire needs a release. Any thread. */
 enum tutti_status heap_acquire(void);
 void heap_release(void);
-/* The release of an acquire in that generation of the process (os/process.h), now or before a fork.
- * */
+/* The release of an acquire in that generation of the process (os/process.h), now or before a
+ * fork. */
 void heap_release_of(uint32_t generation);
 /* The location by which another process finds this heap. It is checked when the window is
  * mapped. */

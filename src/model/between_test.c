@@ -123,8 +123,8 @@ static bool holds(const struct between *between, const int *rack_of, double firs
     return between_holds(between, &round, rack_of);
 }
 
-/* Cards of 125 MB/s, and uplinks that carry as much, which both pairs share where they cross them.
- * */
+/* Cards of 125 MB/s, and uplinks that carry as much, which both pairs share where they cross
+ * them. */
 static void a_round_shows_whether_numbers_hold(void **state)
 {
     (void)state;

@@ -493,8 +493,8 @@ static void a_result_that_others_read_is_taken_back(void **state)
                    time_ps = run(&twoshot, &machine).time_ps;
     assert_in_range(time_ps, retaken_ps, retaken_ps + LATENCIES_MAX * LATENCY_PS);
     assert_true(run(&oneshot, &machine).time_ps <= LATENCIES_MAX * LATENCY_PS);
-    /* More than a link to a group takes goes to the only other rank: straight to where it wants it.
-     * */
+    /* More than a link to a group takes goes to the only other rank: straight to where it wants
+     * it. */
     const struct job large = {COLLECTIVE_ALLREDUCE, "twoshot", 0, 512 << 10};
     assert_true(run(&large, &machine).time_ps <= LATENCIES_MAX * LATENCY_PS);
     machine.core_count = 1;

@@ -43,8 +43,8 @@ static void pause_before(unsigned turn)
         nanosleep(&(struct timespec){0, NAP_NS}, NULL);
 }
 
-/* Tries, rather than waits with a deadline: a lock with a deadline goes by a clock that people set.
- * */
+/* Tries, rather than waits with a deadline: a lock with a deadline goes by a clock that people
+ * set. */
 static bool hold(const struct fork_participant *participant)
 {
     if (participant->is_inside != NULL && participant->is_inside()) return false;

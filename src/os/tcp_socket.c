@@ -277,8 +277,8 @@ static int make_socket(enum tcp_protocol protocol, sa_family_t family)
     return socket(family, SOCKET_TYPE, IPPROTO_TCP);
 }
 
-/* Whether the error of socket() says that there is no such protocol here, or none for this process.
- * */
+/* Whether the error of socket() says that there is no such protocol here, or none for this
+ * process. */
 static bool is_lacking(int error)
 {
     switch (error) {

@@ -416,8 +416,8 @@ static void nobody_there_is_told_by_every_protocol(void **state)
     }
 }
 
-/* A network of this process's own with loopback alone and without MPTCP. False: it cannot be had.
- * */
+/* A network of this process's own with loopback alone and without MPTCP. False: it cannot be
+ * had. */
 static bool leave_mptcp(void)
 {
     struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = IFF_UP};

@@ -39,8 +39,8 @@ enum tutti_status thread_start(pthread_t *thread, void *(*run)(void *context), v
     return error_set(TUTTI_SYSTEM, "%s cannot start: %s", name, strerror(error));
 }
 
-/* The kernel's struct sched_attr, which has no header of its own that goes together with <sched.h>.
- * */
+/* The kernel's struct sched_attr, which has no header of its own that goes together with
+ * <sched.h>. */
 struct thread_turns {
     uint32_t size, policy;
     uint64_t flags;

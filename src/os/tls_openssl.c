@@ -21,8 +21,8 @@ enum {
     /* Room for other words of TLS between them, a handshake's above all. */
     OUT_BYTES = RECORDS_A_CALL * SEALED_BYTES_MAX + 4096,
     IN_BYTES = RECORDS_A_CALL * SEALED_BYTES_MAX,
-    /* Shorter parts are copied together first: a record costs as much as a copy of some kilobytes.
-     * */
+    /* Shorter parts are copied together first: a record costs as much as a copy of some
+     * kilobytes. */
     ALONE_BYTES_MIN = 2048
 };
 

@@ -99,11 +99,11 @@ bool p2p_take_back(struct p2p *p2p, struct p2p_request *request);
 /* Moves what can be moved, a bounded amount; true when something was. False: nothing moves before a
  * peer does something or something is started. */
 bool p2p_progress(struct p2p *p2p);
-/* Whether anything is under way: requests that are not done, and so payloads that peers still read.
- * */
+/* Whether anything is under way: requests that are not done, and so payloads that peers still
+ * read. */
 bool p2p_is_busy(const struct p2p *p2p);
-/* Whether peers may be reading buffers of this rank where they lie: of interest when it gives up.
- * */
+/* Whether peers may be reading buffers of this rank where they lie: of interest when it gives
+ * up. */
 bool p2p_is_referenced(const struct p2p *p2p);
 /* The peer whose message made no sense, or -1. Nothing moves any more then. The error message of
  * the thread that found it says what was wrong with the message; no request need have been under
@@ -117,8 +117,8 @@ enum tutti_status p2p_status(const struct p2p *p2p);
  * because the bounds are reached; else -1. A receive from it that is not done after p2p_progress
  * then waits until others are started. */
 int p2p_held_back(const struct p2p *p2p, int peer);
-/* For messages to people: "rank 2 with tag 7", the first of the unexpected. "" when there is none.
- * */
+/* For messages to people: "rank 2 with tag 7", the first of the unexpected. "" when there is
+ * none. */
 void p2p_describe_unexpected(const struct p2p *p2p, char *text, size_t text_bytes);
 
 #endif

@@ -389,8 +389,8 @@ void plan_write(struct plan_builder *builder, enum plan_buffer buffer, uint32_t 
     builder->step.destination = (struct plan_location){buffer, first};
 }
 
-/* One channel for all targets of a step, since they are told apart from groups by their peer alone.
- * */
+/* One channel for all targets of a step, since they are told apart from groups by their peer
+ * alone. */
 static bool may_send(struct plan_builder *builder)
 {
     struct plan_step *step = &builder->step;

@@ -13,8 +13,8 @@
  * what is wrong. Says nothing about what the plan does. Any thread; pure. */
 bool form_check(const struct plan *plan, struct verify_report *report);
 
-/* Number of chunk classes of a shape whose collective and rank count are valid; may exceed 32 bits.
- * */
+/* Number of chunk classes of a shape whose collective and rank count are valid; may exceed 32
+ * bits. */
 uint64_t form_class_count(const struct plan_shape *shape);
 
 #endif

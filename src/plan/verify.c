@@ -460,8 +460,8 @@ static bool execute(struct verification *run, struct verified_turn *turn)
 
 /* -------------------------------------------------------------------------- beginnings and ends */
 
-/* Steps of other lanes that come after a step: its completed clock is kept until they have started.
- * */
+/* Steps of other lanes that come after a step: its completed clock is kept until they have
+ * started. */
 static void count_dependents(struct verification *run, int rank)
 {
     const struct rank_plan *rank_plan = run->plan->ranks[rank];
@@ -549,8 +549,8 @@ static bool end_rank(struct verification *run, int rank)
     return true;
 }
 
-/* A rank whose lanes are all done goes on to its second run; one without a step takes both at once.
- * */
+/* A rank whose lanes are all done goes on to its second run; one without a step takes both at
+ * once. */
 static bool end_runs(struct verification *run, int rank)
 {
     struct verified_rank *state = &run->ranks[rank];

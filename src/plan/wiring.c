@@ -205,8 +205,8 @@ static void add_port(struct builder *b, uint32_t link, int receiver)
         .link = link, .receiver = receiver, .reader = WIRING_NONE, .last_step = WIRING_NONE};
 }
 
-/* The link from source to `to` (a rank, or a group of group_list); WIRING_NONE when out of memory.
- * */
+/* The link from source to `to` (a rank, or a group of group_list); WIRING_NONE when out of
+ * memory. */
 static uint32_t link_between(struct builder *b, int source, uint32_t to, bool is_group, int channel)
 {
     struct wiring *w = b->wiring;

@@ -113,8 +113,8 @@ static void *own_id(void *id)
     return NULL;
 }
 
-/* After a first thread, since the first may bring a thread of ThreadSanitizer's with it that stays.
- * */
+/* After a first thread, since the first may bring a thread of ThreadSanitizer's with it that
+ * stays. */
 static int threads_without_others(void)
 {
     char name[64];

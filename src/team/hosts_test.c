@@ -108,8 +108,8 @@ static void hosts_that_share_cores_are_found(void **state)
     team_hosts_free(hosts);
 }
 
-/* Two hosts of four ranks, each of which is tied to cores of its own; or two to each set of cores.
- * */
+/* Two hosts of four ranks, each of which is tied to cores of its own; or two to each set of
+ * cores. */
 static void ranks_that_are_tied_to_parts_of_a_host_do_not_crowd_it(void **state)
 {
     enum { SIZE = 8 };

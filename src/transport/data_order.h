@@ -59,8 +59,8 @@ struct beside_control_ops {
     /* A greeting has come from that peer; it is foreign. False: it makes no sense, or is not
      * expected; the log says so. */
     bool (*greeted)(struct transport *transport, int peer, const void *greeting, size_t bytes);
-    /* Looks whether data to or from a peer is stuck or lost. Called again and again, until `stop`.
-     * */
+    /* Looks whether data to or from a peer is stuck or lost. Called again and again, until
+     * `stop`. */
     void (*examine)(struct transport *transport, int peer, const struct link_evidence *evidence);
     void (*report)(const struct transport *transport, int peer, struct link_report *report);
     /* OK, or the error by which this rank's end can no longer reach its peers; then it also sets

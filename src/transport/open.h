@@ -47,8 +47,8 @@ enum tutti_status transports_create_segment(int size, size_t board_bytes, int *f
  * for nobody. Failures leave `set` as it was: NO_MEMORY, AUTH_FAILED. */
 enum tutti_status transports_open_host(struct transport_set *set,
                                        const struct host_options *options);
-/* The board: shared memory for the caller's own use, zeroed at first, as long as the options say.
- * */
+/* The board: shared memory for the caller's own use, zeroed at first, as long as the options
+ * say. */
 void *transports_board(const struct transport_set *set);
 /* Blocks until all ranks of the host have come here, or until the deadline; from then on
  * transports_host_facts is valid. Failures: NO_MEMORY, INIT_TIMEOUT, PROC_FAILED, and whatever
@@ -60,8 +60,8 @@ enum tutti_status transports_meet_host(struct transport_set *set, const struct h
 enum tutti_status transports_begin_host(struct transport_set *set,
                                         const struct host_patience *patience, bool *maps_heaps);
 void transports_host_facts(const struct transport_set *set, struct host_facts *facts);
-/* Whether the process of a rank that is not visible from here has ended. host: a set's. Any thread.
- * */
+/* Whether the process of a rank that is not visible from here has ended. host: a set's. Any
+ * thread. */
 bool transports_process_has_ended(const struct transport *host, int number);
 /* Called after transports_meet_host. numbers: for each rank its number among the ranks of this
  * host, or -1 if it is on another host; the array stays the caller's, and must last until the set

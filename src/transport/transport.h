@@ -175,8 +175,8 @@ struct transport_group {
 struct transport {
     const struct transport_ops *ops;
     const struct sharing_ops *sharing; /* transport_shares_nothing, if they do not */
-    /* What control asks of links that carry data beside it; NULL for links in memory and over TCP.
-     * */
+    /* What control asks of links that carry data beside it; NULL for links in memory and over
+     * TCP. */
     const struct beside_control_ops *ordered;
     int rank, size;
     /* The groups of which this rank is a member, from creation on. None: each message goes to one

@@ -285,8 +285,8 @@ static int add_block(struct exporter *exporter, uint32_t in, uint32_t out)
     return exporter->block_count++;
 }
 
-/* Any connection of the lane, for what only works in memory; local lanes have a block of their own.
- * */
+/* Any connection of the lane, for what only works in memory; local lanes have a block of their
+ * own. */
 static int block_for_local(struct exporter *exporter)
 {
     if (exporter->lane_block >= 0) return exporter->lane_block;

@@ -119,8 +119,8 @@ static void make_plan_with_copies(struct msccl_importer *importer, struct plan *
     importer->race.step = -1;
 }
 
-/* A proof ends at the first fault. Races behind a race are found by taking that one to be ordered.
- * */
+/* A proof ends at the first fault. Races behind a race are found by taking that one to be
+ * ordered. */
 static void find_more_races(struct msccl_importer *importer)
 {
     struct plan *plan = NULL;

@@ -1,5 +1,5 @@
-/* msccl_import_buffers.c - which memory a chunk of a buffer is, in place and with separate buffers.
- * */
+/* msccl_import_buffers.c - which memory a chunk of a buffer is, in place and with separate
+ * buffers. */
 #include "studio/foreign/msccl_import_state.h"
 
 /* In place, a rank without a part of the input reads the memory that will be its output. */

@@ -156,8 +156,8 @@ static int read_number(struct reader *reader, const char **attributes, const cha
     return absent;
 }
 
-/* "16.0 GT/s PCIe" is 16: the decimal number that a text begins with, whatever the locale. 0: none.
- * */
+/* "16.0 GT/s PCIe" is 16: the decimal number that a text begins with, whatever the locale. 0:
+ * none. */
 static double leading_decimal(const char *text)
 {
     double value = 0, unit = 1;

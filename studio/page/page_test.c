@@ -1,5 +1,5 @@
-/* Pages: parts stand where their marks were, and nothing that comes from outside is more than text.
- * */
+/* Pages: parts stand where their marks were, and nothing that comes from outside is more than
+ * text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

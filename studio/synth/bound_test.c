@@ -36,8 +36,8 @@ static void allgather_bounds_are_those_of_forestcoll(void **state)
     expect(graph_boxes(1, 8, 300, 0), SYNTH_EVERY_RANK, 7, 300);
     expect(graph_boxes(2, 8, 300, 25), SYNTH_EVERY_RANK, 3, 65);
     expect(graph_boxes(2, 8, 450, 50), SYNTH_EVERY_RANK, 3, 100);
-    /* Four sevenths of a host link are enough for the uplink; from there on the hosts' links count.
-     * */
+    /* Four sevenths of a host link are enough for the uplink; from there on the hosts' links
+     * count. */
     expect(graph_racks(2, 4, 7, 4), SYNTH_EVERY_RANK, 1, 1);
     expect(graph_racks(2, 4, 7, 3), SYNTH_EVERY_RANK, 4, 3);
     expect(graph_racks(2, 4, 1, 1), SYNTH_EVERY_RANK, 7, 1);

@@ -120,8 +120,8 @@ static void few_trees_come_near_to_the_bound(void **state)
     synth_graph_release(&graph);
 }
 
-/* Half of them have a switch with more capacity in than out. Without a switch nothing is ever lost.
- * */
+/* Half of them have a switch with more capacity in than out. Without a switch nothing is ever
+ * lost. */
 static void chance_graphs_have_trees(void **state)
 {
     (void)state;

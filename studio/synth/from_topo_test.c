@@ -102,8 +102,8 @@ static void sockets_of_a_machine_are_joined_by_standing_in_it(void **state)
     synth_graph_release(&graph);
 }
 
-/* Two pairs with a link each, and nothing else: what is known to carry little is not gone around.
- * */
+/* Two pairs with a link each, and nothing else: what is known to carry little is not gone
+ * around. */
 static void islands_are_joined_once_each(void **state)
 {
     (void)state;

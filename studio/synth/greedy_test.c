@@ -1,5 +1,5 @@
-/* Greedy schedules are proven as plans, and are as fast as their links allow where that is known.
- * */
+/* Greedy schedules are proven as plans, and are as fast as their links allow where that is
+ * known. */
 #include "studio/synth/greedy.h"
 
 #include <setjmp.h>

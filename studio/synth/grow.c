@@ -6,8 +6,8 @@
 #include "base/status.h"
 #include "studio/synth/late.h"
 
-/* A tree that does not reach all ranks yet; of one root there may be several, which began as one.
- * */
+/* A tree that does not reach all ranks yet; of one root there may be several, which began as
+ * one. */
 struct sapling {
     int count; /* ranks that it reaches: the first ranks of order */
     int64_t weight;

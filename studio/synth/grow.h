@@ -1,5 +1,5 @@
-/* grow.h - trees are taken out of what is left of a graph of ranks, all trees of a root at a time.
- * */
+/* grow.h - trees are taken out of what is left of a graph of ranks, all trees of a root at a
+ * time. */
 #ifndef TUTTI_STUDIO_SYNTH_GROW_H
 #define TUTTI_STUDIO_SYNTH_GROW_H
 

@@ -1,5 +1,5 @@
-/* lay_test.c - every collective that trees are for, on published and on chance graphs, is proven.
- * */
+/* lay_test.c - every collective that trees are for, on published and on chance graphs, is
+ * proven. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* path.c - breadth first, so that a node's path is final before it is passed on: O(nodes + links).
- * */
+/* path.c - breadth first, so that a node's path is final before it is passed on: O(nodes +
+ * links). */
 #include "studio/topo/path.h"
 
 #include <stdlib.h>

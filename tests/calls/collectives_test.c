@@ -257,8 +257,8 @@ static int run_scenario(const struct scenario *given, struct arena *arena, struc
     struct stage stage;
     tabulate_input(&stage.input, &s, rank, size);
     set_stage(&stage, &s, arena, rank, size);
-    /* Where a buffer is not looked at, an address that must not be touched is as good as any other.
-     * */
+    /* Where a buffer is not looked at, an address that must not be touched is as good as any
+     * other. */
     const struct test_call call = {s.collective,
                                    stage.send_blocks > 0 ? stage.send : NULL,
                                    stage.recv_blocks > 0 ? stage.recv : NULL,

@@ -657,8 +657,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Each rank has threads of its own, which derive at the same time from communicators of their own.
- * */
+/* Each rank has threads of its own, which derive at the same time from communicators of their
+ * own. */
 static int derive_from_threads(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                void *context)
 {

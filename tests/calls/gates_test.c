@@ -263,8 +263,8 @@ static int pass_by(struct tutti_comm *comm, int rank, int size, uint64_t seed, v
     gates[0].opens = true;
     RANKS_EXPECT(tutti_wait(&requests[0]) == TUTTI_OK && ended(&gates[0], true));
     RANKS_EXPECT(is_all(data[0], COUNT, size * (size - 1) / 2));
-    /* All slots are taken, and some calls wait in line; the gates open from the last to the first.
-     * */
+    /* All slots are taken, and some calls wait in line; the gates open from the last to the
+     * first. */
     gate_init(&gates[0]);
     for (int i = 0; i < CALLS; i++) {
         fill(data[i], COUNT, rank + i);

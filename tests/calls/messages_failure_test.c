@@ -622,8 +622,8 @@ static void memory_of_aborted_messages_may_be_freed_at_once(void **state)
     for (int round = 0; round < 3; round++) expect_good_both(3, abort_within, NULL);
 }
 
-/* A thread that is blocked in a collective keeps the communicator; messages of others fail with it.
- * */
+/* A thread that is blocked in a collective keeps the communicator; messages of others fail with
+ * it. */
 struct outsider {
     struct tutti_comm *comm;
     enum tutti_status status;
@@ -693,8 +693,8 @@ static int overflow(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     return expect_all_calls_fail(comm, rank, TUTTI_UNEXPECTED_FULL);
 }
 
-/* The same, but who is waited for is another rank, which takes its time: that is no reason to fail.
- * */
+/* The same, but who is waited for is another rank, which takes its time: that is no reason to
+ * fail. */
 static int overflow_beside(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)size;

@@ -68,8 +68,8 @@ static bool goes_on_before_the_end(const struct life *life, const struct fault_w
            fault_operation_is_started(&schedule->operations[next]);
 }
 
-/* From that operation on to the first failure; returns the first one that this rank did not begin.
- * */
+/* From that operation on to the first failure; returns the first one that this rank did not
+ * begin. */
 static int operate(struct life *life, int index)
 {
     struct fault_work works[FAULT_STARTED_MAX];

@@ -111,8 +111,8 @@ static void a_rank_that_received_a_message_and_left_has_received_it(void **state
 
 enum { SMALL = 100, MANY = 100 }; /* of which the mailbox holds a part */
 
-/* With the domain held: rank 1 fills the mailbox, then rank 2 sends what is waited for, and leaves.
- * */
+/* With the domain held: rank 1 fills the mailbox, then rank 2 sends what is waited for, and
+ * leaves. */
 static int wait_without_reading(struct tutti_comm *comm, int rank, struct shared *shared)
 {
     const uint64_t deadline_ns = clock_now_ns() + 10 * SECOND;

@@ -321,8 +321,8 @@ static void a_second_death_while_shrinking_is_absorbed(void **state)
         ranks_are_on_hosts() ? 8 : 24); /* where deaths are found less quickly */
 }
 
-/* Nobody of its host is left who could tell, and to the new communicator it never had a connection.
- * */
+/* Nobody of its host is left who could tell, and to the new communicator it never had a
+ * connection. */
 static void a_second_death_is_absorbed_where_every_rank_has_its_own_host(void **state)
 {
     (void)state;
@@ -395,8 +395,8 @@ static void a_rank_that_vanishes_while_survivors_meet_is_left_out(void **state)
     assert_int_equal(outcomes[VANISHES].fate, RANKS_SIGNALLED);
 }
 
-/* That rank is only stopped, for longer than whoever is silent is waited for: its kernel answers.
- * */
+/* That rank is only stopped, for longer than whoever is silent is waited for: its kernel
+ * answers. */
 static void *let_it_go_on(void *unused)
 {
     (void)unused;

@@ -150,8 +150,8 @@ struct cuda_standin {
     void (*set_deadline)(unsigned milliseconds);
 };
 
-/* Loads the stand-in and names it in TUTTI_CUDA_DRIVER; in a child, too. Once a process is enough.
- * */
+/* Loads the stand-in and names it in TUTTI_CUDA_DRIVER; in a child, too. Once a process is
+ * enough. */
 const struct cuda_standin *cuda_standin_use(void);
 /* The file. */
 const char *cuda_standin_file(void);

@@ -41,8 +41,8 @@ struct memory_range {
     uint64_t block_lead,
         block_rest; /* of an import: what else of its blocks lies before and behind it */
     uint32_t slot; /* of the table of its file; of imported memory: of its owner's; MAPPED: which memory is there */
-    /* Imported: how often, whose table, what is mapped, and of which allocation of which process.
-     * */
+    /* Imported: how often, whose table, what is mapped, and of which allocation of which
+     * process. */
     unsigned opened;
     const _Atomic(uint64_t) *table;
     char *window;
@@ -59,8 +59,8 @@ void memory_init(int device_count);
 
 /* Of a device, or of the host (PINNED, MANAGED). CUDA_OUT_OF_MEMORY. */
 int memory_allocate(enum memory_sort sort, int device, size_t bytes, uint64_t *address);
-/* `what` calls it, for memory of those sorts (bits of 1 << sort); anything else ends the process.
- * */
+/* `what` calls it, for memory of those sorts (bits of 1 << sort); anything else ends the
+ * process. */
 void memory_release(const char *what, uint32_t sorts, uint64_t address);
 /* CUDA_INVALID_VALUE, CUDA_HOST_MEMORY_ALREADY_REGISTERED; CUDA_HOST_MEMORY_NOT_REGISTERED. */
 int memory_register(void *memory, size_t bytes);

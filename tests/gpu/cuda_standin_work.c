@@ -443,8 +443,8 @@ static void submit(struct item *item)
 
 /* Waiting. */
 
-/* What the items that have not begun, and the kernels that run, are: for whoever waited too long.
- * */
+/* What the items that have not begun, and the kernels that run, are: for whoever waited too
+ * long. */
 static void describe(char *text, size_t bytes)
 {
     static const char *const kinds[] = {"kernel", "copy", "function", "record", "wait"};

@@ -75,8 +75,8 @@ void work_synchronize_stream(const char *what, int device, struct cuda_stream *s
 void work_synchronize_device(const char *what, int device);
 void work_set_deadline(unsigned milliseconds);
 
-/* From hold to let_go no other thread's call comes through work_enter, which waits. May be nested.
- * */
+/* From hold to let_go no other thread's call comes through work_enter, which waits. May be
+ * nested. */
 void work_enter(const char *what, int device);
 void work_hold_driver(const char *what, int device);
 void work_let_go(int device);

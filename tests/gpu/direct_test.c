@@ -340,8 +340,8 @@ static void say_skipped(const char *why)
     fflush(stdout);
 }
 
-/* In a process of its own: a child of one that has used a driver cannot use it. The reason, or "".
- * */
+/* In a process of its own: a child of one that has used a driver cannot use it. The reason, or
+ * "". */
 static const char *ask_apart(void (*ask)(int output, const void *context), const void *context)
 {
     static char reason[200];

@@ -260,8 +260,8 @@ static int break_one(struct tutti_comm *comm, int rank, int size, uint64_t seed,
         RANKS_EXPECT(all_are(&place, 1));
     }
     if (go_on(comm, &place, rank, size, scenario) != 0) return 1;
-    /* Nothing of a broken device can be freed; and to free waits for the workers of other threads.
-     * */
+    /* Nothing of a broken device can be freed; and to free waits for the workers of other
+     * threads. */
     if (rank != CULPRIT && !scenario->are_threads) close_place(&place);
     return 0;
 }

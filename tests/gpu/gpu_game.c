@@ -109,8 +109,8 @@ static void release_pinned(struct gpu_device *device, void *released)
     free(released);
 }
 
-/* Memory of the device for whoever asks for it: the device reaches it as it reaches what is pinned.
- * */
+/* Memory of the device for whoever asks for it: the device reaches it as it reaches what is
+ * pinned. */
 static void *allocate(const struct memory_kind *kind, size_t bytes)
 {
     void *made = NULL;

@@ -29,8 +29,8 @@ void *gpu_game_place(void *address);
 /* A stream of the application's: closed, it comes to nothing that is queued. */
 void *gpu_game_make_stream(void);
 void gpu_game_open_stream(void *stream);
-/* All workers have left, and the stream is open; false: one has not within 20 s. Frees the stream.
- * */
+/* All workers have left, and the stream is open; false: one has not within 20 s. Frees the
+ * stream. */
 bool gpu_game_free_stream(void *stream);
 
 /* How many blocks the last worker has. */

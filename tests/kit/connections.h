@@ -8,8 +8,8 @@
 bool connections_is_one(int fd);
 /* Shuts all of them down, in both directions, and returns how many. Any thread. */
 unsigned connections_cut(void);
-/* The same of IPv6 ones, too: a listener at all addresses accepts nothing else, whoever connects.
- * */
+/* The same of IPv6 ones, too: a listener at all addresses accepts nothing else, whoever
+ * connects. */
 unsigned connections_cut_all(void);
 
 #endif

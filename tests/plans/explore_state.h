@@ -233,8 +233,8 @@ void explore_tear_down(struct explore_model *m);
 
 /* The ranks that may advertise for the message that the step sends on that link. */
 uint32_t explore_offering(const struct explore_model *m, const struct explore_lane *p, int link);
-/* The ranks in whose memory a piece of the step's result is placed: decided with its first piece.
- * */
+/* The ranks in whose memory a piece of the step's result is placed: decided with its first
+ * piece. */
 uint32_t explore_places_in(const struct explore_model *m, const struct explore_lane *p, int link);
 int explore_placed_location(const struct explore_model *m, const struct explore_lane *p, int link,
                             int rank);

@@ -60,8 +60,8 @@ static void write_plan(const char *name, enum collective collective, const char 
     plan_free(plan);
 }
 
-/* A sum along a chain, right, after copies that make its proof take more than 2^29 looks: seconds.
- * */
+/* A sum along a chain, right, after copies that make its proof take more than 2^29 looks:
+ * seconds. */
 static void write_slow(const char *name)
 {
     enum { COPIES = 640 };

@@ -276,8 +276,8 @@ static void a_registered_plan_runs_by_its_name(void **state)
     }
 }
 
-/* The name of a registered plan, as the recorder of a communicator has it that is gone meanwhile.
- * */
+/* The name of a registered plan, as the recorder of a communicator has it that is gone
+ * meanwhile. */
 static int name_after_the_end(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                               void *context)
 {

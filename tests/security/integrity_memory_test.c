@@ -163,8 +163,8 @@ static size_t recv_blocks(const struct world *world, const struct round *round)
                             has_root(round->collective) ? CULPRIT : 0);
 }
 
-/* The culprit is through with it, or has sent what it can, before anybody looks. *changed: places.
- * */
+/* The culprit is through with it, or has sent what it can, before anybody looks. *changed:
+ * places. */
 static enum tutti_status run(const struct world *world, const struct round *round, unsigned *changed)
 {
     struct tutti_request *request = NULL;

@@ -316,8 +316,8 @@ void control_hear(struct world *w, const struct sim_event *event)
     }
 }
 
-/* A kernel says so: that of the same host, or one that refuses connections to a process that ended.
- * */
+/* A kernel says so: that of the same host, or one that refuses connections to a process that
+ * ended. */
 void control_learn(struct world *w, int node, int other)
 {
     const int number = w->current[node];

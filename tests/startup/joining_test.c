@@ -386,8 +386,8 @@ static void a_rank_without_its_card_tells_other_hosts(void **state)
     unsetenv("TUTTI_TEST_HOSTS");
 }
 
-/* Ranks of two hosts create a communicator; returns how many of them did not do what they should.
- * */
+/* Ranks of two hosts create a communicator; returns how many of them did not do what they
+ * should. */
 static int run_two_hosts(int size, int victim, ranks_function *function)
 {
     const struct ranks_options options = {

@@ -189,8 +189,8 @@ static void become_rank(const char *const *variables)
     _exit(127);
 }
 
-/* Variables of all pods (pairs), then those whose value is the pod's number, then where they meet.
- * */
+/* Variables of all pods (pairs), then those whose value is the pod's number, then where they
+ * meet. */
 static void expect_job(int pod_count, const char *const *all, const char *number, const char *host,
                        const char *port_variable)
 {

@@ -27,8 +27,8 @@
 #include "tests/kit/patient.h"
 #include "tests/worlds/ranks.h"
 
-/* Runs a function in a child of this process; what it returned, or -1. A child that hangs is ended.
- * */
+/* Runs a function in a child of this process; what it returned, or -1. A child that hangs is
+ * ended. */
 typedef int child_function(int rank, void *context);
 static pid_t start_child(child_function *function, int rank, void *context)
 {
@@ -264,8 +264,8 @@ static void a_started_operation_survives_a_fork(void **state)
     expect_good(2, RANKS_PROCESSES, fork_under_way, NULL);
 }
 
-/* A thread in the middle of a blocking call, which holds the communicator; its child has neither.
- * */
+/* A thread in the middle of a blocking call, which holds the communicator; its child has
+ * neither. */
 static void *wait_in_barrier(void *comm)
 {
     return (void *)(uintptr_t)tutti_barrier(comm);

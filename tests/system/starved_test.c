@@ -25,8 +25,8 @@ static const uint64_t SECOND = 1000000000u;
 
 enum resource { DESCRIPTORS, ADDRESSES };
 
-/* So that nothing can be opened any more: as `ulimit -n 8` does, and by numbers that are all taken.
- * */
+/* So that nothing can be opened any more: as `ulimit -n 8` does, and by numbers that are all
+ * taken. */
 static int starve_of_descriptors(void)
 {
     struct rlimit limit;

@@ -103,8 +103,8 @@ static unsigned char *send_of(const struct world *world, int rank)
 
 /* ------------------------------------------------------------------------ the plain computation */
 
-/* Over the ranks, starting with `first`: another order of the same reduction, rounded at each step.
- * */
+/* Over the ranks, starting with `first`: another order of the same reduction, rounded at each
+ * step. */
 static void allreduce(struct world *world, int first)
 {
     const enum reduction reduction = world->pattern.reduction;

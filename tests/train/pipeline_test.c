@@ -290,8 +290,8 @@ static void messages_that_line_up_hold_nobody_up(void **state)
     expect_good_both(2, lining_up, NULL);
 }
 
-/* Little memory: no more than what is in flight, what is about to come, and two of each that leave.
- * */
+/* Little memory: no more than what is in flight, what is about to come, and two of each that
+ * leave. */
 static int memory(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;

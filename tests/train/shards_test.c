@@ -261,8 +261,8 @@ static uint64_t volume_times_n(const struct tutti_comm *comm, size_t element_byt
     return (n - 1) * (2 * twice + once) / element_bytes;
 }
 
-/* What waits for a slot of the communicator is counted when it has one; after this nothing waits.
- * */
+/* What waits for a slot of the communicator is counted when it has one; after this nothing
+ * waits. */
 static int use_all(struct tutti_shards *shards, int rank)
 {
     void *parameters;

@@ -16,8 +16,8 @@
 
 struct apart_case {
     const char *name;
-    /* Uses assert(). The argument is that of apart_run; NULL for cases that are tests themselves.
-     * */
+    /* Uses assert(). The argument is that of apart_run; NULL for cases that are tests
+     * themselves. */
     void (*run)(const char *argument);
     /* What the case writes to stderr when it dies, as it is to do; NULL: it returns. apart_is_part:
      * it is no test, apart_run starts it. */

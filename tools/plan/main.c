@@ -1,5 +1,5 @@
-/* tutti-plan - lists algorithms; shows, proves, draws and exports their plans, or those of files.
- * */
+/* tutti-plan - lists algorithms; shows, proves, draws and exports their plans, or those of
+ * files. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

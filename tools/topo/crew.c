@@ -50,8 +50,8 @@ static void run_child(pid_t parent, int cpu, int index, crew_work *work, void *c
     _exit(work(index, context) ? 0 : 1);
 }
 
-/* It ends by itself; if somebody stops it, it is killed, and left to init if not even that helps.
- * */
+/* It ends by itself; if somebody stops it, it is killed, and left to init if not even that
+ * helps. */
 static bool wait_for(pid_t pid, uint64_t until_ns)
 {
     const struct timespec moment = {.tv_nsec = 1000000};

@@ -16,8 +16,8 @@
 #include "studio/trace/trace_json.h"
 #include "text.h"
 
-/* As process/monitor.h has them, which tools do not include: what goes over the socket is a format.
- * */
+/* As process/monitor.h has them, which tools do not include: what goes over the socket is a
+ * format. */
 static const char NAME_PREFIX[] = "tutti-monitor/";
 enum { MESSAGE_BYTES_MAX = 65536, NAME_SIZE = 48 };
 enum { ANSWERS_MAX = 1024, WHY_SIZE = 240 };

@@ -18,8 +18,8 @@ struct column {
     bool is_text;
 };
 
-/* Columns end with one that has no title; the one with the number `sorted` is sorted by, downwards.
- * */
+/* Columns end with one that has no title; the one with the number `sorted` is sorted by,
+ * downwards. */
 static void begin_table(FILE *file, const char *caption, const struct column *columns, int sorted)
 {
     fprintf(file,

@@ -439,8 +439,8 @@ static bool find_failure(const struct group *group)
 
 /* ---------------------------------------------------------------------------------------- order */
 
-/* Whether a failure tells more than positions of ranks can: an abort makes others late, and so on.
- * */
+/* Whether a failure tells more than positions of ranks can: an abort makes others late, and so
+ * on. */
 static bool speaks_for_itself(const struct group *group)
 {
     return group->failed != NULL && !failed_with(group, "TIMEOUT") &&

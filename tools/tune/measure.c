@@ -140,8 +140,8 @@ static void shuffle(uint64_t *chance, int order[CANDIDATES_MAX], int count)
     }
 }
 
-/* The first calls plan and bind; a call of the slowest candidate says how many fit into the time.
- * */
+/* The first calls plan and bind; a call of the slowest candidate says how many fit into the
+ * time. */
 static enum tutti_status warm_up(const struct bench *bench, double seconds,
                                  int calls[CANDIDATES_MAX])
 {

@@ -107,8 +107,8 @@ int MPIABI_Sendrecv(const void *send, int send_count, front_handle send_type, in
     if (error != FRONT_SUCCESS) {
         char message[FRONT_ERROR_BYTES];
         strcpy(message, tutti_jax_error());
-        /* Nothing was sent, so the receive, unless a message has come already, may be taken back.
-         * */
+        /* Nothing was sent, so the receive, unless a message has come already, may be taken
+         * back. */
         if (received.request != NULL && tutti_cancel(&received.request) == TUTTI_IN_PROGRESS)
             (void)finish(function, &received, NULL);
         return front_repeat(error, message);

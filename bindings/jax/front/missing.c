@@ -68,8 +68,8 @@ static int missing(const char *function, atomic_flag *was_said)
         return (returned); \
     }
 
-/* Their callers pass arguments; no calling convention of C on Linux minds that nobody reads them.
- * */
+/* Their callers pass arguments; no calling convention of C on Linux minds that nobody reads
+ * them. */
 #define FRONT_X(name) FRONT_DEFINE(int, MPIABI_##name, "MPI_" #name, error)
 FRONT_MISSING(FRONT_X)
 #undef FRONT_X

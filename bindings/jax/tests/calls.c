@@ -157,8 +157,8 @@ static void reduce(front_handle comm)
     free(many);
 }
 
-/* Every type and every operation that XLA names: on each pair either a right result or MPI_ERR_OP.
- * */
+/* Every type and every operation that XLA names: on each pair either a right result or
+ * MPI_ERR_OP. */
 static void sweep_types(front_handle comm)
 {
     static const char *const names[] = {"INT8_T",  "UINT8_T",  "INT16_T",   "UINT16_T",

@@ -163,8 +163,8 @@ static void complete(struct order *order, struct pending *pending)
                                         .root = root,
                                         .members = group->members,
                                         .member_count = group->size};
-    /* The first rank last: it may be this one, and then it waits for the others to make the group.
-     * */
+    /* The first rank last: it may be this one, and then it waits for the others to make the
+     * group. */
     for (int i = group->size; i-- > 0;) order->tell(order->context, group->members[i], &answer);
 }
 

@@ -110,8 +110,8 @@ tutti_schedule_check(const struct tutti_schedule *schedule);
 TUTTI_API void tutti_schedule_describe(const struct tutti_schedule *schedule,
                                        struct tutti_schedule_shape *shape);
 /* Returns the passes of a stage in their order, *count of them. They belong to the schedule. NULL,
- * and *count is 0: there is no such stage, or it has no passes. Local; any thread; does not block.
- * */
+ * and *count is 0: there is no such stage, or it has no passes. Local; any thread; does not
+ * block. */
 TUTTI_API const struct tutti_schedule_action *
 tutti_schedule_actions(const struct tutti_schedule *schedule, int stage, size_t *count);
 /* The most activations that the stage keeps at any one time: forward passes, of any chunk, whose
@@ -234,8 +234,8 @@ tutti_pipeline_create(const struct tutti_schedule *schedule,
  * rank whose part was done gets the same from its next call on the communicator. The pipeline can
  * then only be freed. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_pipeline_run(struct tutti_pipeline *pipeline);
-/* Frees the pipeline. NULL is allowed. Local; does not block: nothing is in flight between steps.
- * */
+/* Frees the pipeline. NULL is allowed. Local; does not block: nothing is in flight between
+ * steps. */
 TUTTI_API enum tutti_status tutti_pipeline_free(struct tutti_pipeline *pipeline);
 
 /* Messages of this rank in all steps so far, and its memory. */

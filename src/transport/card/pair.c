@@ -186,8 +186,8 @@ static bool send_grants(struct card_pair *pair)
     return moved;
 }
 
-/* The entry from which the device reads a message, so that it is kept until the message has left.
- * */
+/* The entry from which the device reads a message, so that it is kept until the message has
+ * left. */
 static uint64_t reader_of(const struct card_tx *tx, const struct card_piece *piece)
 {
     if (piece->message.kind != CARD_MESSAGE_DATA) return 0;

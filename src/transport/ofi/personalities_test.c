@@ -114,8 +114,8 @@ static void every_byte_comes_over_several_cards_whatever_their_character(void **
                    30, 1);
 }
 
-/* The user hears that data is copied because a limit is too low: once, and not from each message.
- * */
+/* The user hears that data is copied because a limit is too low: once, and not from each
+ * message. */
 static void memory_that_is_not_registered_is_reported_once(void **state)
 {
     (void)state;

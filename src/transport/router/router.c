@@ -205,8 +205,8 @@ static void router_sleep(struct transport *transport, uint64_t timeout_ns)
     router_sleep_cancel(transport);
 }
 
-/* There is one sleeper, so one of the routes is enough: the last, which needs no name to ring by.
- * */
+/* There is one sleeper, so one of the routes is enough: the last, which needs no name to ring
+ * by. */
 static void router_wake(struct transport *transport)
 {
     const struct router *router = router_of(transport);
@@ -222,8 +222,8 @@ static void router_wake_all(struct transport *transport)
 
 /* ----------------------------------------------------------------------- what is known of ranks */
 
-/* The last route is asked first, as it leads to most hosts. Routes give the ranks that links show.
- * */
+/* The last route is asked first, as it leads to most hosts. Routes give the ranks that links
+ * show. */
 static int router_corrupt_rank(const struct transport *transport)
 {
     const struct router *router = const_router_of(transport);

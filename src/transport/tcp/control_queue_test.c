@@ -295,8 +295,8 @@ static void who_goes_on_sees_no_other_bytes_than_were_sent(void **state)
     assert_true(sum > BYTES && cut_off > 15); /* much came, and much did not */
 }
 
-/* A rank answers each control message while it hears it, as a rank that passes a failure on would.
- * */
+/* A rank answers each control message while it hears it, as a rank that passes a failure on
+ * would. */
 struct echo {
     struct transport *transport;
     unsigned heard, answered;
