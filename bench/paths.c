@@ -296,7 +296,7 @@ static void print_heading(const struct path_table *table)
 
 static void usage(FILE *file)
 {
-    fputs("paths - what each way of the path tables costs its sender and its receiver "
+    fputs("paths - what each path of the path tables costs its sender and its receiver "
           "(docs/explanation/paths.md)\n"
           "\n"
           "    tutti-run --pin -n 2 build/bench/paths [OPTIONS]\n"
@@ -305,7 +305,7 @@ static void usage(FILE *file)
           "[OPTIONS]\n"
           "\n"
           "  --repeats N   of each size in each pass, 1 to 100000; default 1000\n"
-          "  --passes N    over all sizes of all ways, 1 to 1000; default 3\n"
+          "  --passes N    over all sizes of all paths, 1 to 1000; default 3\n"
           "  --each        prints the figures of each size as well\n"
           "  --json        prints the costs as a calibration with nothing else in it "
           "(docs/how-to/calibration.md)\n"

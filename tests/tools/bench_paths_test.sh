@@ -16,19 +16,19 @@ measure() {
     code=0
     printed=$(TUTTI_TRANSPORT=$1 timeout -k 1 60 "$run" -n 2 --no-prefix "$bench" "${@:2}") || code=$?
 }
-# The names of the ways that the table of a transport has rows for.
-ways_of() {
-    sed -nE 's/.*\.way = PATH_([A-Z_]+),.*/\1/p' "src/transport/$1/paths.c" | tr 'A-Z_' 'a-z-' | sort -u
+# The names of the paths that the table of a transport has rows for.
+paths_of() {
+    sed -nE 's/.*\.path = PATH_([A-Z_]+),.*/\1/p' "src/transport/$1/paths.c" | tr 'A-Z_' 'a-z-' | sort -u
 }
 # expect_rows TRANSPORT: a line of C text for each row, in which both ends take some time for a message.
 expect_rows() {
-    local way cost
+    local path cost
     ((code == 0)) || fail "$1: exit code $code: $printed"
-    (($(ways_of "$1" | wc -l) >= 5)) || fail "$1: too few rows found in its table"
-    for way in $(ways_of "$1"); do
-        cost=$(sed -nE "s|^ +\.cost = \{([0-9]+), ([0-9]+), [0-9]+, [0-9]+\}, /\* $way \*/$|\1 \2|p" <<<"$printed")
+    (($(paths_of "$1" | wc -l) >= 5)) || fail "$1: too few rows found in its table"
+    for path in $(paths_of "$1"); do
+        cost=$(sed -nE "s|^ +\.cost = \{([0-9]+), ([0-9]+), [0-9]+, [0-9]+\}, /\* $path \*/$|\1 \2|p" <<<"$printed")
         if [[ ! $cost =~ ^[0-9]+\ [0-9]+$ ]] || ((${cost% *} + ${cost#* } == 0)); then
-            fail "$1: no cost of $way in: $printed"
+            fail "$1: no cost of $path in: $printed"
         fi
     done
 }
@@ -46,19 +46,19 @@ measure auto --each --repeats 1 --passes 1
 if ! grep -qE '^ +65536 B +burst +[0-9]+ +sender +[0-9.]+ ns +receiver +[0-9.]+ ns$' <<<"$printed"; then
     fail "no figures of 64 KiB in: $printed"
 fi
-# What it prints as JSON is a calibration with measured ways of one table.
-expect_json() { # transport, ways in the table's words
-    local way
+# What it prints as JSON is a calibration with measured paths of one table.
+expect_json() { # transport, paths in the table's words
+    local path
     ((code == 0)) || fail "$1 --json: exit code $code: $printed"
-    for way in $(ways_of "$1"); do
-        grep -qE "^  \"$way\": \{\"sender_ps\": [0-9]+, .*\"known\": \"measured\"\}[,}]*$" <<<"$printed" ||
-            fail "$1: no $way as JSON in: $printed"
+    for path in $(paths_of "$1"); do
+        grep -qE "^  \"$path\": \{\"sender_ps\": [0-9]+, .*\"known\": \"measured\"\}[,}]*$" <<<"$printed" ||
+            fail "$1: no $path as JSON in: $printed"
     done
     [[ $printed == *"\"$2\": {"* ]] || fail "$1: this is not \"$2\": $printed"
     [[ ! -x $TUTTI_BIN/tutti-topo ]] && return
-    printf '%s\n' "$printed" >"$work/ways.json"
-    shown=$("$TUTTI_BIN/tutti-topo" --calibration "$work/ways.json" 2>&1)
-    [[ $(grep -cE '^[a-z-]+( +[0-9]+){4}  measured$' <<<"$shown") == $(ways_of "$1" | wc -l) ]] || fail "$1: tutti-topo shows: $shown"
+    printf '%s\n' "$printed" >"$work/paths.json"
+    shown=$("$TUTTI_BIN/tutti-topo" --calibration "$work/paths.json" 2>&1)
+    [[ $(grep -cE '^[a-z-]+( +[0-9]+){4}  measured$' <<<"$shown") == $(paths_of "$1" | wc -l) ]] || fail "$1: tutti-topo shows: $shown"
 }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

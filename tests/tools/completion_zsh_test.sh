@@ -70,7 +70,7 @@ gives query -- tutti-trace q
 gives nccl -- tutti-tune --export n
 gives gpipe -- tutti-schedule g
 gives reduce reduce_scatter -- tutti-synth re
-gives --json:'the same as JSON, for programs; its keys are in the manual page' -- tutti-info --j
+gives --json:'the same as JSON, for programs; the manual page lists its keys' -- tutti-info --j
 
 # The words that are listed are the same for both shells: those of options, those that come first, and the options that take files.
 values() {

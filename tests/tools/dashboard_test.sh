@@ -1,5 +1,5 @@
 #!/bin/bash
-# The metrics that a job writes are those of docs/how-to/tracing.md, no two processes write the same line, and promtool finds nothing
+# The metrics that a job writes are those of docs/how-to/metrics.md, no two processes write the same line, and promtool finds nothing
 # wrong with them. Every query of the dashboard share/grafana/tutti.json asks for such a metric and for labels that it has, every metric
 # is on the dashboard, and the queries compute what their panels say.
 # ctest: label=nosan label=once waits
@@ -39,7 +39,7 @@ if len(exported) < 5 or len(glob.glob(folder + "/metrics/*.prom")) != 2:
 faults += ["two processes write %s" % line for line in sorted(set(lines)) if lines.count(line) > 1]
 
 listed = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in
-          re.findall(r"^\| `(tutti_\w+)` \| ([^|]*)\|", open(page_path).read().partition("\n## Numbers for Prometheus\n")[2], re.M)}
+          re.findall(r"^\| `(tutti_\w+)` \| ([^|]*)\|", open(page_path).read(), re.M)}
 faults += ["%s does not list %s" % (page_path, name) for name in exported if name not in listed]
 faults += ["no process writes %s of %s" % (name, page_path) for name in listed if name not in exported]
 for name, labels in exported.items():
@@ -104,13 +104,13 @@ sys.exit(bool(faults))
 END
 }
 bad=0
-check share/grafana/tutti.json docs/how-to/tracing.md "$work" || bad=1
+check share/grafana/tutti.json docs/how-to/metrics.md "$work" || bad=1
 
 # It can fail.
 cp -r "$work" "$work-broken"
 trap 'rm -rf "$work" "$work-broken"' EXIT
 sed 's/tutti_failures_total/tutti_faults_total/; s/by (collective)/by (operation)/; s/\$instance/$host/' share/grafana/tutti.json >"$work-broken/dashboard.json"
-grep -v '`tutti_idle_seconds`' docs/how-to/tracing.md >"$work-broken/page.md"
+grep -v '`tutti_idle_seconds`' docs/how-to/metrics.md >"$work-broken/page.md"
 for file in "$work-broken"/metrics/*.prom; do sed -i 's/process="[^"]*"/process="1"/' "$file"; done
 said=$(check "$work-broken/dashboard.json" "$work-broken/page.md" "$work-broken" || true)
 for words in 'asks for tutti_faults_total' 'tutti_calls_total has no label operation' 'there is no variable $host' \
