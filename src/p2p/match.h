@@ -1,5 +1,5 @@
-/* match.h - which receive gets which message: posted receives, and messages that no call has
- * received yet.
+/* match.h - which receive gets which message: posted receives, and arrivals: unexpected messages,
+ * which no call has received yet.
  *
  *     posted:    per source, and one queue for any source; a number of its own tells which was posted first
  *     arrivals:  per source, and all in the order of their coming

@@ -15,7 +15,7 @@
  *   - *rules*, in order of preference: for messages of these sizes, of that kind of traffic, read
  *     by so many, the path is worth taking.
  *
- * No other file has sizes from which on a path pays (algorithms are chosen by src/tune). A change
+ * Sizes from which on a path pays are in such tables alone: each transport's paths.c, and path_rules.h (algorithms are chosen by src/tune). A change
  * of a rule changes what the engine, messages and the tools do, all at once.
  *
  * A path is taken by an offer or by agreement. An *offer* is the sender's or the receiver's own:

@@ -51,7 +51,7 @@ struct link_report {
 };
 
 /* For links beside control: transport.h has a pointer to it. */
-struct beside_control_ops {
+struct data_order_ops {
     /* The number of messages of any kind sent to that peer so far, and of those from it that have
      * come without a gap. */
     uint64_t (*sent)(const struct transport *transport, int peer);
@@ -72,7 +72,8 @@ struct beside_control_ops {
 
 struct data_order_options {
     int rank, size;
-    /* A control message has come, and it is its turn. May be NULL. */
+    /* A control message has come, and it is its turn; remote_options.h says what it may call. May
+     * be NULL. */
     void (*hears)(void *context, int peer, const void *message, size_t bytes);
     void *context;
 };

@@ -54,13 +54,13 @@ static void forget(struct transport *links, int peer)
     (void)links, (void)peer;
 }
 
-static const struct beside_control_ops ordered = {.sent = sent,
-                                                  .taken = taken,
-                                                  .greeted = greeted,
-                                                  .examine = ordered_not_examined,
-                                                  .report = report,
-                                                  .check = ordered_is_sound,
-                                                  .forget = forget};
+static const struct data_order_ops ordered = {.sent = sent,
+                                              .taken = taken,
+                                              .greeted = greeted,
+                                              .examine = ordered_not_examined,
+                                              .report = report,
+                                              .check = ordered_is_sound,
+                                              .forget = forget};
 
 static void hear(void *context, int peer, const void *message, size_t bytes)
 {

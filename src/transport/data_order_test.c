@@ -81,13 +81,13 @@ static void forget(struct transport *links, int peer)
     world_of(links)->forgotten = peer;
 }
 
-static const struct beside_control_ops ordered = {.sent = sent,
-                                                  .taken = taken,
-                                                  .greeted = greeted,
-                                                  .examine = examine,
-                                                  .report = report,
-                                                  .check = check,
-                                                  .forget = forget};
+static const struct data_order_ops ordered = {.sent = sent,
+                                              .taken = taken,
+                                              .greeted = greeted,
+                                              .examine = examine,
+                                              .report = report,
+                                              .check = check,
+                                              .forget = forget};
 
 static enum tutti_status tell(struct control *control, int peer, const void *message, size_t bytes)
 {

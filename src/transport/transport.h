@@ -40,7 +40,8 @@
  * with another signature is a fault, and none of it is handed up. Data that a peer wrote is
  * foreign: it is read once and checked.
  *
- * Threads: the links of one slot belong to one thread at a time. Only sleep blocks.
+ * Threads: one thread at a time calls these functions, for all slots of a transport together: it holds
+ * the communicator's domain (domain/domain.h). Only sleep blocks. wake and wake_all: any thread.
  */
 #ifndef TUTTI_TRANSPORT_TRANSPORT_H
 #define TUTTI_TRANSPORT_TRANSPORT_H
@@ -177,7 +178,7 @@ struct transport {
     const struct sharing_ops *sharing; /* transport_shares_nothing, if they do not */
     /* What control asks of links that carry data beside it; NULL for links in memory and over
      * TCP. */
-    const struct beside_control_ops *ordered;
+    const struct data_order_ops *ordered;
     int rank, size;
     /* The groups of which this rank is a member, from creation on. None: each message goes to one
      * rank. */
@@ -272,10 +273,10 @@ struct transport_ops {
      * hosts are woken by messages. */
     void (*wake_all)(struct transport *transport);
     /* A rank whose data arrived corrupt a second time, when it was sent again or read from its
-     * second copy; -1: none is known. Any thread. */
+     * second copy; -1: none is known. */
     int (*corrupt_rank)(const struct transport *transport);
     /* NO_DESCRIPTORS or NO_MEMORY if this rank has lacked them for a second and so cannot read what
-     * *peer sent; else OK. Any thread. */
+     * *peer sent; else OK. */
     enum tutti_status (*shortage)(const struct transport *transport, uint64_t now_ns, int *peer);
     /* Adds the memory, links and descriptors that this rank's end holds. Between operations;
      * allocates and waits for nothing. */

@@ -37,7 +37,7 @@ void contract_expect_whole(const struct transport *transport, const struct link_
     expect_whole("transport_ops", transport->ops, sizeof *transport->ops);
     expect_whole("sharing_ops", transport->sharing, sizeof *transport->sharing);
     if (transport->ordered != NULL)
-        expect_whole("beside_control_ops", transport->ordered, sizeof *transport->ordered);
+        expect_whole("data_order_ops", transport->ordered, sizeof *transport->ordered);
     expect_paths(transport);
     expect_whole("link_tx_ops", tx->ops, sizeof *tx->ops);
     expect_whole("link_rx_ops", rx->ops, sizeof *rx->ops);

@@ -410,13 +410,13 @@ static void toy_forget(struct transport *transport, int rank)
     peer->has_greeted = false;
 }
 
-static const struct beside_control_ops ordered = {.sent = toy_sent,
-                                                  .taken = toy_taken,
-                                                  .greeted = toy_greeted,
-                                                  .examine = ordered_not_examined,
-                                                  .report = toy_report,
-                                                  .check = ordered_is_sound,
-                                                  .forget = toy_forget};
+static const struct data_order_ops ordered = {.sent = toy_sent,
+                                              .taken = toy_taken,
+                                              .greeted = toy_greeted,
+                                              .examine = ordered_not_examined,
+                                              .report = toy_report,
+                                              .check = ordered_is_sound,
+                                              .forget = toy_forget};
 
 /* ----------------------------------------------------------------------------------- life cycle */
 

@@ -412,7 +412,7 @@ static enum tutti_status create(const struct card_options *options, struct card_
     card->base = (struct transport){.ops = &ops,
                                     .sharing = &transport_shares_nothing,
                                     .ordered = options->ordered != NULL ? options->ordered
-                                                                        : &card_ordered_ops,
+                                                                        : &card_data_order_ops,
                                     .rank = options->rank,
                                     .size = options->size};
     card->owner = options->owner;
@@ -506,13 +506,13 @@ void card_forget(struct transport *transport, int peer)
     device->ops->forget(device, peer);
 }
 
-const struct beside_control_ops card_ordered_ops = {.sent = card_sent,
-                                                    .taken = card_taken,
-                                                    .greeted = ordered_not_greeted,
-                                                    .examine = ordered_not_examined,
-                                                    .report = card_report,
-                                                    .check = ordered_is_sound,
-                                                    .forget = card_forget};
+const struct data_order_ops card_data_order_ops = {.sent = card_sent,
+                                                   .taken = card_taken,
+                                                   .greeted = ordered_not_greeted,
+                                                   .examine = ordered_not_examined,
+                                                   .report = card_report,
+                                                   .check = ordered_is_sound,
+                                                   .forget = card_forget};
 
 void *card_owner(const struct transport *transport)
 {

@@ -61,8 +61,8 @@ struct card_options {
     unsigned patience; /* passes without anything moving until peers are told what an answer would have told them, too */
     size_t landing_bytes; /* into a ring of so many, where the receiver offers nothing better: a multiple of 512; 0: 1 MiB */
     size_t flight_bytes; /* given to the device for a peer before they have come: CARD_FLIGHT_ANY, CARD_FLIGHT_ADAPTS, or so many */
-    /* What control asks of these links; NULL: card_ordered_ops. */
-    const struct beside_control_ops *ordered;
+    /* What control asks of these links; NULL: card_data_order_ops. */
+    const struct data_order_ops *ordered;
     void *owner;        /* for those functions: see card_owner */
     size_t owner_bytes; /* counted in the footprint */
 };
@@ -76,13 +76,13 @@ bool card_is_idle(const struct transport *transport);
 /* Stops and frees. NULL is allowed. */
 void card_close(struct transport *transport);
 
-/* Parts of a table of control's questions (struct beside_control_ops): the numbers of messages, and
+/* Parts of a table of control's questions (struct data_order_ops): the numbers of messages, and
  * what the device says of the peer; and a table without anything else. */
 uint64_t card_sent(const struct transport *transport, int peer);
 uint64_t card_taken(const struct transport *transport, int peer);
 void card_report(const struct transport *transport, int peer, struct link_report *report);
 void card_forget(struct transport *transport, int peer);
-extern const struct beside_control_ops card_ordered_ops;
+extern const struct data_order_ops card_data_order_ops;
 void *card_owner(const struct transport *transport);
 /* The state of a peer's device as the pair of this rank with it has seen it. */
 enum card_peer_state card_peer_state(const struct transport *transport, int peer);

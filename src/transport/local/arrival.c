@@ -117,7 +117,8 @@ static bool reads(const struct local *local, int rank)
     const uint64_t address = atomic_load_explicit(
         &segment_bell(local->segment, rank)->probe_address, memory_order_relaxed);
     uint64_t word = 0;
-    return peer->pid != 0 && remote_read(peer->pid, address, &word, sizeof word) && word == address;
+    return peer->pid != 0 && peer_memory_read(peer->pid, address, &word, sizeof word) &&
+           word == address;
 }
 
 static bool maps(const struct local *local, int rank)

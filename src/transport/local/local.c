@@ -68,7 +68,7 @@ static const struct transport_ops ops = {.limits = limits,
                                          .wake = bells_wake,
                                          .wake_all = bells_wake_all,
                                          .corrupt_rank = checked_corrupt_rank,
-                                         .shortage = remote_shortage,
+                                         .shortage = peer_memory_shortage,
                                          .add_footprint = add_footprint};
 
 /* A shared slot has no second copy. */

@@ -9,13 +9,13 @@
  * not tried for SHORTAGE_IS_OVER_NS has found another path. */
 static const uint64_t SHORTAGE_NS = 1000000000, SHORTAGE_IS_OVER_NS = 500000000;
 
-bool remote_read(pid_t pid, uint64_t remote, void *destination, size_t bytes)
+bool peer_memory_read(pid_t pid, uint64_t remote, void *destination, size_t bytes)
 {
     const struct iovec from = {(void *)(uintptr_t)remote, bytes}, to = {destination, bytes};
     return process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)bytes;
 }
 
-void remote_note_shortage(struct local *local, int local_peer, enum tutti_status shortage)
+void peer_memory_note_shortage(struct local *local, int local_peer, enum tutti_status shortage)
 {
     const uint64_t now_ns = clock_now_ns();
     if (now_ns - atomic_load_explicit(&local->shortage_seen_ns, memory_order_relaxed) >
@@ -35,12 +35,12 @@ static uint64_t heap_address(const struct local_rx *rx, uint64_t where, size_t b
     if (!local->copies_remote || !heap_base_of(where, bytes, &place, &distance)) return 0;
     place += atomic_load_explicit(&segment_bell(local->segment, rx->local_peer)->heap_bases,
                                   memory_order_relaxed);
-    const bool is_known = remote_read(pid, place, &base, sizeof base) && base != 0;
+    const bool is_known = peer_memory_read(pid, place, &base, sizeof base) && base != 0;
     return is_known ? base + distance : 0;
 }
 
-enum link_state remote_reach(const struct local_rx *rx, enum message_kind kind, uint64_t where,
-                             size_t bytes, uint64_t *remote)
+enum link_state peer_memory_reach(const struct local_rx *rx, enum message_kind kind, uint64_t where,
+                                  size_t bytes, uint64_t *remote)
 {
     const struct host_peer *peer = &rx->local->peers[rx->local_peer];
     *remote = 0;
@@ -51,11 +51,11 @@ enum link_state remote_reach(const struct local_rx *rx, enum message_kind kind, 
     if (shortage == TUTTI_OK) return LINK_EMPTY;
     *remote = heap_address(rx, where, bytes);
     if (*remote != 0) return LINK_READY;
-    remote_note_shortage(rx->local, rx->local_peer, shortage);
+    peer_memory_note_shortage(rx->local, rx->local_peer, shortage);
     return LINK_EMPTY;
 }
 
-enum tutti_status remote_shortage(const struct transport *transport, uint64_t now_ns, int *peer)
+enum tutti_status peer_memory_shortage(const struct transport *transport, uint64_t now_ns, int *peer)
 {
     const struct local *local = (const struct local *)transport;
     const uint64_t seen_ns = atomic_load_explicit(&local->shortage_seen_ns, memory_order_relaxed),

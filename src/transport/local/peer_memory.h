@@ -12,16 +12,17 @@
 #include "transport/local/ends.h"
 
 /* Reads the private memory of another process; false when it cannot, now or for ever. */
-bool remote_read(pid_t pid, uint64_t remote, void *destination, size_t bytes);
+bool peer_memory_read(pid_t pid, uint64_t remote, void *destination, size_t bytes);
 /* For memory that is not readable where it lies. READY: it can be copied from *remote. EMPTY: not
  * now; the process that owns the heap may have gone, or this process lacks the resources to open
  * the heap. FAULT: that process has no heap that holds the range. */
-enum link_state remote_reach(const struct local_rx *rx, enum message_kind kind, uint64_t where,
-                             size_t bytes, uint64_t *remote);
+enum link_state peer_memory_reach(const struct local_rx *rx, enum message_kind kind, uint64_t where,
+                                  size_t bytes, uint64_t *remote);
 /* Notes that this rank could not read the peer's message, because it lacks the means that the
- * status names: see remote_shortage. */
-void remote_note_shortage(struct local *local, int local_peer, enum tutti_status shortage);
+ * status names: see peer_memory_shortage. */
+void peer_memory_note_shortage(struct local *local, int local_peer, enum tutti_status shortage);
 /* transport_ops.shortage */
-enum tutti_status remote_shortage(const struct transport *transport, uint64_t now_ns, int *peer);
+enum tutti_status peer_memory_shortage(const struct transport *transport, uint64_t now_ns,
+                                       int *peer);
 
 #endif

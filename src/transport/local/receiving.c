@@ -78,7 +78,7 @@ view_elsewhere(struct local_rx *rx, enum message_kind kind, uint64_t where, uint
         data = readable_at(rx, kind, where, bytes);
         if (data != NULL) break;
         rx->view = (struct link_view){.bytes = bytes};
-        return remote_reach(rx, kind, where, bytes, &rx->remote);
+        return peer_memory_reach(rx, kind, where, bytes, &rx->remote);
     case MESSAGE_SHARED: return shared_slots_view(rx, where, bytes) ? LINK_READY : LINK_FAULT;
     case MESSAGE_REMOTE:
         data = readable_at(rx, kind, where, bytes);
@@ -175,7 +175,7 @@ static bool receiving_take(struct link_rx *link, void *destination, size_t bytes
     if (rx->other != NULL)
         return (rx->other->read != NULL ? rx->other->read : rx->other->copy)(
             rx->other, destination, (const void *)(uintptr_t)rx->remote, bytes);
-    return remote_read(rx->local->peers[rx->local_peer].pid, rx->remote, destination, bytes);
+    return peer_memory_read(rx->local->peers[rx->local_peer].pid, rx->remote, destination, bytes);
 }
 
 static bool receiving_fetch(struct link_rx *link)
@@ -183,7 +183,7 @@ static bool receiving_fetch(struct link_rx *link)
     struct local_rx *rx = (struct local_rx *)link;
     const size_t bytes = rx->view.bytes < FETCH_BYTES_MAX ? rx->view.bytes : FETCH_BYTES_MAX;
     if (rx->fetched == NULL && (rx->fetched = aligned_alloc(CACHE_LINE, FETCH_BYTES_MAX)) == NULL) {
-        remote_note_shortage(rx->local, rx->local_peer, TUTTI_NO_MEMORY);
+        peer_memory_note_shortage(rx->local, rx->local_peer, TUTTI_NO_MEMORY);
         return false;
     }
     if (!receiving_take(link, rx->fetched, bytes)) return false;
@@ -206,12 +206,12 @@ static enum link_state receiving_copy(struct link_rx *link, const struct link_re
     }
     uint64_t remote = where;
     if (kind != MESSAGE_REMOTE) {
-        const enum link_state state = remote_reach(rx, kind, where, bytes, &remote);
+        const enum link_state state = peer_memory_reach(rx, kind, where, bytes, &remote);
         if (state != LINK_READY) return state;
     }
     if (!rx->local->copies_remote) return LINK_FAULT;
     const pid_t pid = rx->local->peers[rx->local_peer].pid;
-    return remote_read(pid, remote, destination, bytes) ? LINK_READY : LINK_EMPTY;
+    return peer_memory_read(pid, remote, destination, bytes) ? LINK_READY : LINK_EMPTY;
 }
 
 static void receiving_advertise(struct link_rx *link, void *destination, size_t bytes)

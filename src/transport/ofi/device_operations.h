@@ -11,7 +11,7 @@ enum tutti_status ofi_operations_create(struct ofi_device *device);
 void ofi_operations_free(struct ofi_device *device);
 size_t ofi_operations_bytes(const struct ofi_device *device);
 
-/* As card/device.h says. */
+/* As card/card_device.h says. */
 bool ofi_operations_send(struct card_device *base, int rank, const void *head, size_t head_bytes,
                          const struct card_memory *memory, uint64_t id);
 bool ofi_operations_write(struct card_device *base, int rank, const struct card_target *target,

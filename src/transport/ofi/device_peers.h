@@ -27,7 +27,7 @@ void ofi_peers_trouble(struct ofi_device *device, int rank, const char *what, in
  * which it has nothing complete at the next look. */
 void ofi_peers_end(struct ofi_device *device, int rank, enum card_peer_state state);
 
-/* As card/device.h says. */
+/* As card/card_device.h says. */
 void ofi_peers_connect(struct card_device *base, int rank);
 enum card_peer_state ofi_peers_state(const struct card_device *base, int rank);
 int ofi_peers_caller(const struct card_device *base);

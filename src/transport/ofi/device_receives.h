@@ -4,7 +4,7 @@
 
 #include "transport/ofi/device_state.h"
 
-/* As card/device.h says. */
+/* As card/card_device.h says. */
 enum tutti_status ofi_receives_prepare(struct card_device *base, int rank);
 bool ofi_receives_post(struct card_device *base, int rank, uint64_t key, void *address, uint64_t id);
 /* Posts the receives that libfabric did not take before. */

@@ -125,13 +125,13 @@ static enum tutti_status ofi_check(const struct transport *transport)
     return TUTTI_OK;
 }
 
-static const struct beside_control_ops ordered = {.sent = card_sent,
-                                                  .taken = card_taken,
-                                                  .greeted = ofi_greeted,
-                                                  .examine = ofi_examine,
-                                                  .report = ofi_report,
-                                                  .check = ofi_check,
-                                                  .forget = card_forget};
+static const struct data_order_ops ordered = {.sent = card_sent,
+                                              .taken = card_taken,
+                                              .greeted = ofi_greeted,
+                                              .examine = ofi_examine,
+                                              .report = ofi_report,
+                                              .check = ofi_check,
+                                              .forget = card_forget};
 
 /* ----------------------------------------------------------------------------------- life cycle */
 

@@ -1,4 +1,4 @@
-/* ofi_device.h - a network card driven by libfabric (card/device.h): each communicator has one
+/* ofi_device.h - a network card driven by libfabric (card/card_device.h): each communicator has one
  * reliable datagram endpoint (FI_EP_RDM), which reaches all its ranks.
  *
  *   pair ── send ──► operation ── fi_inject, fi_sendmsg ──► endpoint ──► any posted receive of the peer's endpoint
@@ -29,7 +29,7 @@
  *      card. Neither polling of last bytes nor immediate data is used.
  *   4. An operation that failed is not tried again: the peer is in trouble from then on.
  *
- * Threads: as card/device.h.
+ * Threads: as card/card_device.h.
  */
 #ifndef TUTTI_TRANSPORT_OFI_OFI_DEVICE_H
 #define TUTTI_TRANSPORT_OFI_OFI_DEVICE_H

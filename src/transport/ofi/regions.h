@@ -7,7 +7,7 @@
  *
  * If registering is expensive (the provider demands FI_MR_LOCAL or makes keys, as hardware does),
  * memory stays registered after its use. A peer could then still write there, but a peer that keeps
- * to the protocol does not (card/device.h). With other providers nothing stays registered.
+ * to the protocol does not (card/card_device.h). With other providers nothing stays registered.
  *
  * Threads: one at a time, but tutti_mem_unregister comes from any thread. So if memory stays
  * registered, the domain has to be opened for any threads (FI_THREAD_SAFE), and the caches have a
@@ -38,7 +38,7 @@ int ofi_regions_stop(struct ofi_regions *regions);
 /* Unregisters everything. NULL is allowed. */
 void ofi_regions_free(struct ofi_regions *regions);
 
-/* The next five as card/device.h says. */
+/* The next five as card/card_device.h says. */
 enum tutti_status ofi_regions_make_room(struct ofi_regions *regions, unsigned count);
 uint64_t ofi_regions_add(struct ofi_regions *regions, void *address, size_t bytes,
                          enum card_access access);

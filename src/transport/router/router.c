@@ -392,7 +392,7 @@ static enum tutti_status check_group(const struct router *router, const struct r
         int peer = ranks[i];
         if (peer != router->base.rank && route_to(router, &peer) != route->transport)
             return error_set(TUTTI_INVALID_OPTIONS,
-                             "a router: rank %d of a group is reached by another way", ranks[i]);
+                             "a router: rank %d of a group is reached by another route", ranks[i]);
     }
     return TUTTI_OK;
 }
@@ -420,7 +420,7 @@ static enum tutti_status name_groups(struct router *router)
     return TUTTI_OK;
 }
 
-/* Sets the first table of each way, and the route that leads to each rank. */
+/* Sets the first table of each route, and the route that leads to each rank. */
 static enum tutti_status find_paths(struct router *router)
 {
     const size_t size = (size_t)router->base.size;

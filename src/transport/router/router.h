@@ -8,7 +8,7 @@
  * Links are those of the route that leads to their peer. They show ranks, so callers do not know
  * which route a link belongs to, and a message costs what it costs there. The router itself works
  * only when links are opened, and when a thread waits. Groups are those of the routes, with their
- * members' ranks. Shared slots are those of the one way that has them: a step sends in them if all
+ * members' ranks. Shared slots are those of the one route that has them: a step sends in them if all
  * of its links lead to ranks of that route.
  *
  * Invariants
@@ -16,7 +16,7 @@
  *      is opened; a link reads it from its transport when it is opened.
  *   2. A sleeping rank is woken by bytes that come on any route. If one of the routes has no
  *      descriptor, sleeps are short.
- *   3. At most one way has shared slots.
+ *   3. At most one route has shared slots.
  *
  * It routes links, and nothing else: control (transport/control.h) knows ranks and tells them
  * messages. The router neither has links to ranks of several routes at once, nor closes the
@@ -40,7 +40,7 @@ enum { ROUTER_ROUTES_MAX = PATH_TABLES_MAX };
 struct router_route {
     struct transport *transport; /* its links show ranks (host_options.names) */
     /* For each rank its number in that transport; -1: the transport does not lead to that rank. The
-     * two ranks of a pair must name the same way for each other. Stays the caller's, and must last
+     * two ranks of a pair must name the same route for each other. Stays the caller's, and must last
      * until the router is freed. NULL: the transport leads to all ranks, under their own numbers.
      * No route before a route with a group may lead to some of the group's ranks. */
     const int *numbers;

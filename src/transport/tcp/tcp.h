@@ -80,9 +80,8 @@ struct tcp_options {
     void (*wants)(void *context, int peer, unsigned stream);
     void *wants_context;
     /* A control message has come from that peer; valid during the call. Called from progress and
-     * functions that make progress, in the order in which control messages were told. It may call
-     * tcp_tell and nothing else of this module: it should remember the control message, and act
-     * later. NULL: control messages are dropped. */
+     * functions that make progress, in the order in which control messages were told. remote_options.h
+     * says what it may call. NULL: control messages are dropped. */
     void (*hears)(void *context, int peer, const void *message, size_t bytes);
     void *hears_context;
 };
