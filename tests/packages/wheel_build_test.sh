@@ -71,6 +71,7 @@ while read -r file; do
     readelf -d "$file" 2>/dev/null | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | while read -r needed; do
         case $needed in
         libc.so.6 | libm.so.6 | libdl.so.2 | libpthread.so.0 | librt.so.1 | ld-linux-*) ;;
+        libtutti.so) [[ -e $main/tutti/libtutti.so ]] || echo "${file#"$work"/} needs $needed" ;; # it finds it beside its package
         *) [[ -e $main/tutti_comm.libs/$needed ]] || echo "${file#"$work"/} needs $needed" ;;
         esac
     done
