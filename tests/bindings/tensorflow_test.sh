@@ -32,6 +32,7 @@ print(*(one.getsockname()[1] for one in held))"); do list+="${list:+, }\"127.0.0
 
 # The same losses, bit by bit.
 quietly "${run[@]}" -n 2 "$tensorflow_python" "$tests/strategy_test.py" >"$work/launched"
+if grep PROC_FAILED "$work/log"; then echo "above: what a good end says"; exit 1; fi
 quietly with_config 2 "$tensorflow_python" "$tests/strategy_test.py" grpc >"$work/grpc"
 cmp "$work/launched" "$work/grpc" || { cat "$work/launched" "$work/grpc"; exit 1; }
 [[ $(wc -w <"$work/launched") == 4 ]] || { echo "no losses:"; cat "$work/launched"; exit 1; }

@@ -19,7 +19,7 @@ enum {
 static const uint64_t NEVER_NS = (uint64_t)1
                                  << 60; /* 36 years: a receive that waits for work is never late */
 
-enum message_kind { MESSAGE_REPORT = 0x54460001, MESSAGE_ANSWER };
+enum message_kind { MESSAGE_REPORT = 0x54460001, MESSAGE_ANSWER, MESSAGE_LEAVE };
 
 /* To rank 0. Ranks of one job have one byte order: their Tuttis have found that out. */
 struct report_message {
@@ -66,6 +66,8 @@ static struct service {
     struct queue waiting, running; /* for the others; for the end */
     struct outgoing *sends;
     struct tutti_request *hearing;
+    int left_count; /* of rank 0: other ranks that have ended their service */
+    bool is_deaf;   /* nobody who could send is left */
     struct tutti_message heard;
     char *message;
     size_t message_size;
@@ -318,11 +320,23 @@ static bool hear_answer(int source, const char *data, size_t bytes)
     return true;
 }
 
+/* A rank has ended its service. Without rank 0 nothing more can run here, and without all others nothing on rank 0: nobody waits for
+ * messages then, so that their leaving is no failure. */
+static bool hear_leave(int source, size_t bytes)
+{
+    if (bytes != sizeof(uint32_t) || (service.rank != 0 && source != 0)) return false;
+    service.left_count++;
+    service.is_deaf = service.rank != 0 || service.left_count == service.size - 1;
+    if (service.is_deaf && service.rank != 0)
+        lose(TUTTI_PROC_FAILED, "rank 0 has ended tutti_tensorflow");
+    return true;
+}
+
 /* Takes what has come, and waits for the next message. */
 static void hear(void)
 {
     const struct tutti_call_options options = {.size_bytes = sizeof options, .timeout_ns = NEVER_NS};
-    while (service.status == TUTTI_OK) {
+    while (service.status == TUTTI_OK && !service.is_deaf) {
         if (service.hearing != NULL) {
             const enum tutti_status status = tutti_test(&service.hearing);
             if (status == TUTTI_IN_PROGRESS) return;
@@ -337,7 +351,8 @@ static void hear(void)
                     ? hear_report(service.heard.source, service.message, service.heard.count)
                 : kind == MESSAGE_ANSWER
                     ? hear_answer(service.heard.source, service.message, service.heard.count)
-                    : false;
+                : kind == MESSAGE_LEAVE ? hear_leave(service.heard.source, service.heard.count)
+                                        : false;
             if (!makes_sense) {
                 char text[128];
                 snprintf(
@@ -348,6 +363,7 @@ static void hear(void)
                 return;
             }
         }
+        if (service.is_deaf) return;
         service.heard = (struct tutti_message){.size_bytes = sizeof service.heard};
         enum tutti_status status =
             tutti_recv_start(service.message, service.message_size, TUTTI_UINT8, TUTTI_ANY_RANK,
@@ -482,6 +498,15 @@ static void sleep_until_something_happens(void)
     while (read(service.wake, &count, sizeof count) < 0 && errno == EINTR) continue;
 }
 
+/* Tells those who would miss this rank. */
+static void say_goodbye(void)
+{
+    const uint32_t kind = MESSAGE_LEAVE;
+    if (service.is_deaf) return;
+    for (int r = service.rank == 0 ? 1 : 0; r < (service.rank == 0 ? service.size : 1); r++)
+        send_message(r, &kind, sizeof kind, NULL, 0);
+}
+
 static void leave(void)
 {
     finish_all(&service.waiting, TUTTI_ABORTED,
@@ -490,6 +515,7 @@ static void leave(void)
         tutti_wait(&service.hearing) != TUTTI_OK)
         lose(TUTTI_ABORTED, "Tutti was disabled");
     check_running(true);
+    say_goodbye();
     free_sent(true);
     while (service.groups != NULL) {
         struct joined *const next = service.groups->next;

@@ -54,6 +54,11 @@ def enable(port: Optional[int] = None, timeout: Optional[float] = None) -> None:
         communicator = _join(config, port)
         try:
             if config is None and communicator.size > 1:
+                if _has_begun():
+                    raise RuntimeError(
+                        "TensorFlow has begun without its workers: call enable() before the strategy and all other"
+                        " TensorFlow, or set TF_CONFIG"
+                    )
                 os.environ["TF_CONFIG"] = json.dumps(_make_config(communicator))
             seconds = timeout if timeout is not None else _default_seconds()
             status = native.tutti_tensorflow_start(communicator._state.pointer, max(1, int(seconds * 1e9)))
@@ -197,6 +202,13 @@ def _environment(variables: Dict[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def _has_begun() -> bool:
+    """Whether TensorFlow's context is there: a strategy of this process then has one worker, whatever TF_CONFIG says later."""
+    from tensorflow.python.eager import context
+
+    return getattr(context.context(), "_context_handle", None) is not None
 
 
 def _make_config(communicator: tutti.Communicator) -> Dict[str, Any]:
