@@ -100,7 +100,7 @@ static enum tutti_status read_place(const struct part *part, const char *key,
                                     struct trace_json *trace, struct part *inner, int *index)
 {
     *inner = (struct part){.object = json_object_get(part->object, key)};
-    snprintf(inner->where, sizeof inner->where, "%.12s %.12s", part->where, key);
+    snprintf(inner->where, sizeof inner->where, "%.40s %.20s", part->where, key);
     if (inner->object == NULL) return TUTTI_OK;
     if (!json_is_object(inner->object)) return fail(part, key, "an object is expected");
     struct trace_place place = {.pid = 0};

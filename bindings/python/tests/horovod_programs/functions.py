@@ -342,16 +342,19 @@ def test_timeline(r, n):
 
 def test_children(r, n):
     """A forked child is no rank, and does not disturb its parent."""
+    handle = hvd.allreduce_async(torch.ones(1), name="before the fork")
     pid = os.fork()
     if pid == 0:
         try:
             assert not hvd.is_initialized()
             raises(ValueError, hvd.allreduce, torch.ones(1), says="forked")
+            raises(ValueError, hvd.synchronize, handle, says="forked")
         except BaseException as error:
             print(error, file=sys.stderr)
             os._exit(1)
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
+    equal(hvd.synchronize(handle), torch.ones(1))
     equal(hvd.allreduce(torch.ones(1)), torch.ones(1))
 
 

@@ -55,11 +55,16 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def refuse_child() -> None:
+    """Nobody there would ever end what it waits for."""
+    if _job.is_forked:
+        raise ValueError("this process was forked from a rank and is none: call Horovod in the parent alone")
+
+
 def engine() -> Engine:
     found = _job.engine
     if found is None:
-        if _job.is_forked:
-            raise ValueError("this process was forked from a rank and is none: call Horovod in the parent alone")
+        refuse_child()
         raise not_initialized()
     return found
 

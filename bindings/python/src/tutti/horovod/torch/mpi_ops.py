@@ -43,6 +43,7 @@ from .._basics import (
     mpi_threads_supported,
     nccl_built,
     rank,
+    refuse_child,
     remove_process_set,
     rocm_built,
     shutdown,
@@ -115,6 +116,7 @@ def synchronize(handle: Handle) -> Any:
 def _handle(handle: Any) -> Handle:
     if not isinstance(handle, Handle):
         raise ValueError(f"{handle!r} is no handle of an operation")
+    refuse_child()
     return handle
 
 
