@@ -1,4 +1,4 @@
-"""What benchmarks of a framework over Tutti beside the framework's own transport share (jax_pairs.py, tensorflow_pairs.py).
+"""The parts that benchmarks of a framework over Tutti beside its own transport share (jax_pairs.py, tensorflow_pairs.py).
 
 A process has one transport, so there are two jobs, both alive for the whole run. They take turns: one measures while the other waits for a
 line of input and uses no processor. A pair is a turn of each; the ratio of its two times is one sample. A time is that of one call, from
@@ -49,7 +49,7 @@ def serve(call_of):
 
 
 def answer(process, word):
-    """What stands behind the word in the process's next line that begins with it. Transports say things of their own on standard output."""
+    """The rest of the process's next line that begins with the word. Transports write lines of their own to standard output."""
     for line in process.stdout:
         if line.split()[:1] == [word]:
             return line[len(word) :].strip()

@@ -8,7 +8,7 @@ for candidate in ${TUTTI_JAX_PYTHON:+"$TUTTI_JAX_PYTHON"} "$python" python3; do
     if [[ -z $jax_python ]] && "$candidate" -W ignore -c 'import jax, jaxlib, numpy' 2>/dev/null; then jax_python=$candidate; fi
 done
 if [[ -z $jax_python ]]; then wheel_skip "no python3 with jax is here (a large download: ./check --jax installs it)"; fi
-# The packages of the wheel alone: what else is beside them is the other Python's.
+# The packages of the wheel alone: all others are the other Python's.
 mkdir "$work/packages"
 ln -s "$wheel"/venv/lib/python3*/site-packages/{tutti,tutti_jax,tutti_comm-*.dist-info} "$work/packages/"
 export PYTHONPATH=$work/packages JAX_PLATFORMS=cpu TF_CPP_MIN_LOG_LEVEL=2

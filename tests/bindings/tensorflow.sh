@@ -11,7 +11,7 @@ for candidate in ${TUTTI_TENSORFLOW_PYTHON:+"$TUTTI_TENSORFLOW_PYTHON"} "$python
     fi
 done
 if [[ -z $tensorflow_python ]]; then wheel_skip "no python3 with tensorflow and tf_keras is here (a large download: ./check --tensorflow installs it)"; fi
-# The packages of the wheel alone: what else is beside them is the other Python's.
+# The packages of the wheel alone: all others are the other Python's.
 mkdir "$work/packages"
 ln -s "$wheel"/venv/lib/python3*/site-packages/{tutti,tutti_tensorflow,tutti_comm-*.dist-info} "$work/packages/"
 export PYTHONPATH=$work/packages TF_CPP_MIN_LOG_LEVEL=3

@@ -258,7 +258,7 @@ static int one_never_comes(struct tutti_comm *comm, int rank, int size, uint64_t
     service_submit(&second.call);
     wait_for_scene(&second);
     RANKS_EXPECT(second.status == TUTTI_OK);
-    /* What waits at the end is told. */
+    /* A call that waits at the end is told. */
     if (rank == 3) {
         prepare(&second, rank, 2, 5);
         service_submit(&second.call);

@@ -87,7 +87,7 @@ list_files() {
         -o -path "$system/proc" -o -path "$system/dev" -o -path "$system/etc/ld.so.cache" \) -prune -o -printf '%P\n' | LC_ALL=C sort
 }
 
-# What they depend on comes first, so that what is new afterwards is theirs.
+# Their dependencies come first, so that everything new afterwards is theirs.
 wanted=gcc,libc6-dev,pkg-config
 for package in "${packages[@]}"; do wanted+=,$(dpkg-deb -f "${package}"_*.deb Depends); done
 wanted=$(tr ',' '\n' <<<"$wanted" | grep -vE '^ *(libtutti|tutti|python3-tutti|$)' | sort -u | paste -sd,)

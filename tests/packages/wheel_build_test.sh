@@ -86,7 +86,7 @@ if grep -vE '^(libtorch|libtorch_python|libtorch_cpu|libc10|libstdc\+\+|libgcc_s
 fi
 [[ ! -e $part/tutti_torch.libs ]] || fail "libraries were put into the part for PyTorch: $(ls "$part/tutti_torch.libs")"
 
-# What is exported is Tutti's alone, though OpenSSL is within.
+# The library exports Tutti's names alone, though OpenSSL is within.
 nm -D --defined-only "$main/tutti/libtutti.so" | awk '{ print $NF }' >"$work/exported"
 grep -q '^tutti_allreduce' "$work/exported" || fail "this test does not work: no tutti_allreduce"
 if grep -v '^tutti_\|^TUTTI_' "$work/exported" | head; [[ $(grep -cv '^tutti_\|^TUTTI_' "$work/exported") != 0 ]]; then

@@ -55,10 +55,13 @@ int MPIABI_Allreduce(const void *send, void *recv, int count, front_handle type,
         function, tutti_allreduce(send, recv, elements, entry->dtype, operation, found)));
 }
 
-int MPIABI_Allgather(const void *send, int send_count, front_handle send_type, void *recv,
-                     int recv_count, front_handle recv_type, front_handle comm)
+/* Of two collectives whose blocks are all alike. */
+static int equal_blocks(const char *function,
+                        enum tutti_status (*call)(const void *, void *, size_t, enum tutti_dtype,
+                                                  struct tutti_comm *),
+                        const void *send, int send_count, front_handle send_type, void *recv,
+                        int recv_count, front_handle recv_type, front_handle comm)
 {
-    static const char function[] = "MPI_Allgather";
     struct tutti_comm *found;
     size_t elements;
     enum tutti_dtype dtype;
@@ -66,21 +69,21 @@ int MPIABI_Allgather(const void *send, int send_count, front_handle send_type, v
     FRONT_TRY(front_same_elements(function, send_count, send_type, recv_count, recv_type, &elements,
                                   &dtype));
     FRONT_TRY(front_comm_enter(function, comm, &found));
-    return front_leave(front_result(function, tutti_allgather(send, recv, elements, dtype, found)));
+    return front_leave(front_result(function, call(send, recv, elements, dtype, found)));
+}
+
+int MPIABI_Allgather(const void *send, int send_count, front_handle send_type, void *recv,
+                     int recv_count, front_handle recv_type, front_handle comm)
+{
+    return equal_blocks("MPI_Allgather", tutti_allgather, send, send_count, send_type, recv,
+                        recv_count, recv_type, comm);
 }
 
 int MPIABI_Alltoall(const void *send, int send_count, front_handle send_type, void *recv,
                     int recv_count, front_handle recv_type, front_handle comm)
 {
-    static const char function[] = "MPI_Alltoall";
-    struct tutti_comm *found;
-    size_t elements;
-    enum tutti_dtype dtype;
-    FRONT_TRY(refuse_in_place(function, send));
-    FRONT_TRY(front_same_elements(function, send_count, send_type, recv_count, recv_type, &elements,
-                                  &dtype));
-    FRONT_TRY(front_comm_enter(function, comm, &found));
-    return front_leave(front_result(function, tutti_alltoall(send, recv, elements, dtype, found)));
+    return equal_blocks("MPI_Alltoall", tutti_alltoall, send, send_count, send_type, recv,
+                        recv_count, recv_type, comm);
 }
 
 /* ------------------------------------------------------------------- blocks of different counts */

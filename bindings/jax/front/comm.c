@@ -86,7 +86,7 @@ give_up:
                       FRONT_HANDLES_MAX);
 }
 
-/* Groups that XLA names differ between the ranks: what was made is not what it meant. */
+/* The groups that XLA names differ between the ranks: the communicator is not the one that it meant. */
 static int check_place(struct tutti_comm **made, int color, int key)
 {
     if (*made == NULL) return FRONT_SUCCESS;

@@ -28,7 +28,7 @@ static void fill_status(struct front_status *status, int source, int tag, size_t
 
 /* ------------------------------------------------------------------------------------- starting */
 
-/* What both directions check; after a success there is a call to leave. */
+/* Checks for both directions; after a success there is a call to leave. */
 static int prepare(const char *function, int count, front_handle type, front_handle comm,
                    struct front_request *request, const struct front_type_entry **entry,
                    size_t *elements, struct tutti_comm **found)

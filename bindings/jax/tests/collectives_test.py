@@ -174,7 +174,7 @@ def test_permutations():
         data = numbers((n, 9), dtype)
         ring = [(i, (i + 1) % n) for i in range(n)]
         check(run(lambda a: lax.ppermute(a, "x", ring), data, line(), P("x"), P("x")), np.roll(data, 1, 0))
-    # Who gets nothing has zeros.
+    # A device that gets nothing has zeros.
     expected = np.zeros_like(data)
     expected[1] = data[0]
     check(run(lambda a: lax.ppermute(a, "x", [(0, 1)]), data, line(), P("x"), P("x")), expected)

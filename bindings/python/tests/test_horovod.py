@@ -1,6 +1,6 @@
 """The negotiation of tutti.horovod: messages, the coordinator, and the engine on NumPy arrays. Needs no PyTorch.
 
-What programs see is tested in horovod_programs/, with PyTorch (tests/bindings/horovod_test.sh).
+The functions that programs call are tested in horovod_programs/, with PyTorch (tests/bindings/horovod_test.sh).
 """
 
 import importlib

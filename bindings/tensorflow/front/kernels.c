@@ -23,7 +23,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { DIMENSIONS_MAX = 254, INPUTS_MAX = 4, NAME_SIZE = 32 };
+enum { DIMENSIONS_MAX = 254, NAME_SIZE = 32 };
 
 static struct tf_api tf;
 static uint64_t default_timeout_ns;
@@ -301,7 +301,7 @@ static bool prepare(struct computation *computation, const struct kernel *kernel
                       "Tutti: group_size is below 1, or the tensor is too large");
         return false;
     }
-    /* What all members must say alike. */
+    /* The text that all members must have alike. */
     snprintf(report->what, sizeof report->what, "%s %s%s%s ",
              operation->sends || operation->receives ? "CollectiveBcastV2" : operation->name,
              kernel->op_name, kernel->op_name[0] != '\0' ? " " : "", dtype->name);

@@ -40,7 +40,7 @@ struct order_key {
 
 enum order_root { ORDER_NO_ROOT, ORDER_ROOT, ORDER_NOT_ROOT };
 
-/* What a rank could run. */
+/* A collective that a rank could run. */
 struct order_report {
     struct order_key key;
     int32_t group_size;

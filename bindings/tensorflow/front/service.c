@@ -170,7 +170,7 @@ static void lose(enum tutti_status status, const char *text)
     finish_all(&service.waiting, service.status, service.lost);
 }
 
-/* What another rank sent makes no sense, or cannot be sent: the job ends, on all ranks. */
+/* A message from another rank makes no sense, or one cannot be sent: the job ends, on all ranks. */
 static void give_up(const char *text)
 {
     (void)tutti_comm_abort(service.comm, text);

@@ -61,9 +61,6 @@ typedef void tf_delete(void *kernel);
     X(new_builder, "TF_NewAsyncKernelBuilder", struct tf_builder *,                                \
       (const char *operation, const char *device, tf_create *, tf_compute *, tf_delete *))         \
     X(priority, "TF_KernelBuilder_Priority", void, (struct tf_builder *, int32_t))                 \
-    X(host_memory, "TF_KernelBuilder_HostMemory", void, (struct tf_builder *, const char *name))   \
-    X(type_constraint, "TF_KernelBuilder_TypeConstraint", void,                                    \
-      (struct tf_builder *, const char *attribute, int dtype, struct tf_status *))                 \
     X(register_builder, "TF_RegisterKernelBuilder", void,                                          \
       (const char *name, struct tf_builder *, struct tf_status *))                                 \
     X(attribute_size, "TF_OpKernelConstruction_GetAttrSize", void,                                 \

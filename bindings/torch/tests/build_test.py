@@ -243,7 +243,7 @@ class Build(unittest.TestCase):
         return package
 
     def without_compiler(self):
-        """What is said where nothing can be compiled, by processes that find that package."""
+        """The text of the warning where nothing can be compiled, by processes that find that package."""
         path = [os.path.join(self.place, "packages"), *sys.path]
         environment = {"CXX": os.path.join(self.place, "absent"), _native.MODE: "cpp"}
         return self.said(self.begin(broken=mock.patch.object(sys, "path", path), **environment))[0]

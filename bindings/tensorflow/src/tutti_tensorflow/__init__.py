@@ -38,7 +38,7 @@ def enable(port: Optional[int] = None, timeout: Optional[float] = None) -> None:
     host: its own port in TF_CONFIG plus 1000, unless given.
 
     timeout: seconds until a collective that some ranks have begun and others have not fails; otherwise TUTTI_TIMEOUT,
-    or 30 minutes. What a strategy's options say comes first.
+    or 30 minutes. A strategy's options come first.
 
     A second call does nothing. RuntimeError: this TensorFlow, or this environment, does not do. tutti.Error: the ranks
     did not come together.

@@ -11,7 +11,7 @@ Invariants
   3. An attempt that failed is remembered for a while, for the same sources, PyTorch, Python and compiler: the processes that begin
      together, and those that a launcher starts again, do not make it one after the other.
   4. Whatever the file system or the compiler refuses is a CannotBuild, never another error.
-  5. What is ready made is loaded only if all of facts() are as when it was made: PyTorch keeps no ABI between its versions.
+  5. A ready-made part is loaded only if all of facts() are as when it was made: PyTorch keeps no ABI between its versions.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def main() -> None:
     from . import install
 
     install()
-    # What the program starts, such as processes that load data, is to find it, too.
+    # Processes that the program starts, such as those that load data, are to find it, too.
     shim = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shim")
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = shim if not others else shim + os.pathsep + others

@@ -68,7 +68,7 @@ class Channel:
         return any(request._operation.finish(block=False) for request, _ in self._receives.values())
 
     def frames(self) -> Iterator[Tuple[int, bytes]]:
-        """What has come, with its sender, for message_of(). Error: the communicator failed."""
+        """The frames that have come, with their senders, for message_of(). Error: the communicator failed."""
         for peer in list(self._receives):
             while peer in self._receives:
                 request, place = self._receives[peer]

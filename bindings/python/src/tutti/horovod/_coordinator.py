@@ -34,7 +34,7 @@ def listed(ranks: List[int]) -> str:
 
 
 class _Entry:
-    """What ranks have submitted under one name."""
+    """The submissions of ranks under one name."""
 
     __slots__ = ("by_rank", "began", "warned_after")
 
@@ -79,7 +79,7 @@ class Coordinator:
         self._look_at(submission.name, entry)
 
     def leave(self, rank: int) -> None:
-        """A rank has shut down: what waits for it is refused, and so is what comes."""
+        """A rank has shut down: operations that wait for it are refused, and so are later ones."""
         if rank in self._left:
             raise ProtocolError("that it leaves, for the second time")
         self._flush()
@@ -128,7 +128,7 @@ class Coordinator:
     # --------------------------------------------------------------------------------------------- orders
 
     def orders(self) -> List[Order]:
-        """What to tell all members now, in this order."""
+        """The orders for all members, in this order."""
         self._flush()
         orders, self._orders = self._orders, []
         return orders

@@ -9,7 +9,7 @@ Invariants
      library add to. After something has happened it looks for more for a moment before that, but only while the
      application waits for an operation and does not compute. It never waits for other ranks, but for making process
      sets, which all ranks do at the same place of the global set's order.
-  2. What is submitted while nothing waits for an order goes out at once. Else it waits for that order, or for
+  2. A submission goes out at once while nothing waits for an order. Else it waits for that order, or for
      HOROVOD_CYCLE_TIME: so the gradients of a backward pass go out in few messages, and in few operations.
   3. Every operation ends. When a communicator fails, when another rank sends nonsense, or when this thread raises,
      all operations get that error, and so do those that come later; the communicators are aborted, so that the other
@@ -255,7 +255,7 @@ class Engine:
             for when in times:
                 if when is not None:
                     until = when if until is None else min(until, when)
-            # What is submitted just after something else would not be sent sooner for waking this thread.
+            # A submission just after another one would not be sent sooner for waking this thread.
             limit = one.sent_at + self.settings.cycle_seconds
             if one.unanswered_count > 0 and now < limit:
                 is_holding = True

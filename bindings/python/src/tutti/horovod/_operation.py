@@ -15,8 +15,8 @@ from ._wire import Submission
 class Tensor(NamedTuple):
     """The memory of one part: contiguous, with one dimension.
 
-    send: what this rank gives. out: where the result comes, maybe the same memory; None: it is allocated when its size
-    is known. dtype: what the elements are, for reductions. What allgather, alltoall and reducescatter allocate is bytes.
+    send: the data of this rank. out: the memory for the result, maybe the same; None: it is allocated when its size
+    is known. dtype: of the elements, for reductions. Memory that allgather, alltoall and reducescatter allocate is bytes.
     """
 
     send: Array

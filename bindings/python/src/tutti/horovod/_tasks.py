@@ -158,7 +158,7 @@ def _expect(is_so: bool, what: str) -> None:
 
 
 def _scaled(operation: Operation, tensor: Tensor, factor: float, place: Array) -> Array:
-    """What is sent times the factor, in `place`, which may be where it lies."""
+    """Stores the data times the factor in `place`, which may be the same memory."""
     if place is not tensor.send:
         place[...] = tensor.send
     operation.scale(place, tensor.dtype, factor)

@@ -1,4 +1,4 @@
-"""What programs import from horovod.common.util."""
+"""The names that programs import from horovod.common.util."""
 
 from __future__ import annotations
 

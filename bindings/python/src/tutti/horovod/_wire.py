@@ -1,6 +1,6 @@
 """The messages by which ranks agree on an order of named operations.
 
-Ranks submit operations in any order, also from several threads. What a collective of the library needs is the same
+Ranks submit operations in any order, also from several threads. A collective of the library needs the same
 order on all ranks. In each process set the lowest rank, its coordinator, makes that order:
 
     application          engine (a thread per process)              engine of the coordinator
@@ -16,7 +16,7 @@ order on all ranks. In each process set the lowest rank, its coordinator, makes 
 Invariants
   1. Members start operations of a set's data communicator only when an order says so, in the order of the orders, which
      come over one connection and cannot overtake each other. So the calls have the same order on all ranks.
-  2. What comes from another rank is checked here, field by field and bound by bound, before anything else sees it. A
+  2. Messages from another rank are checked here, field by field and bound by bound, before anything else sees it. A
      message that is none ends the job with an error that names its sender.
   3. Members that disagree about a name (shape, dtype, operation, root ...) all get an error of that name, and go on.
 
@@ -88,7 +88,7 @@ class Part(NamedTuple):
 
 
 class Submission(NamedTuple):
-    """What a rank wants to do under a name. A grouped operation has several parts."""
+    """An operation that a rank wants to do under a name. A grouped operation has several parts."""
 
     name: str
     kind: str
@@ -234,7 +234,7 @@ def wire_of(submission: Submission) -> List[Any]:
 
 
 def parse_from_member(message: Any, size: int) -> Optional[List[Submission]]:
-    """What it has ready; None: it leaves."""
+    """The submissions that it has ready; None: it leaves."""
     fields = _list(message, "a message", 1, 2)
     if fields == ["leave"]:
         return None

@@ -21,7 +21,7 @@ def broadcast_parameters(
 ) -> None:
     """Gives all ranks what rank root_rank has, in place.
 
-    params: model.state_dict(), or a list of model.named_parameters() or of tensors. What is no tensor is left alone.
+    params: model.state_dict(), or a list of model.named_parameters() or of tensors. Other values are left alone.
     """
     if isinstance(params, collections.abc.Mapping):
         pairs = sorted(params.items())

@@ -59,7 +59,7 @@ from .compression import Compression
 
 Tensors = Sequence[torch.Tensor]
 
-# What the elements are to the library, and to NumPy, which has no bfloat16.
+# The dtypes of the library, and of NumPy, which has no bfloat16.
 _DTYPES: Dict[torch.dtype, Dtype] = {
     getattr(torch, name): Dtype[name]
     for name in (
@@ -191,7 +191,7 @@ def _scale(array: Array, dtype: Optional[Dtype], factor: float) -> None:
 
 
 def _dense(tensor: Any, what: str) -> torch.Tensor:
-    """What is sent: it, or a copy without gaps, which autograd does not see."""
+    """The tensor to send: itself, or a copy without gaps, which autograd does not see."""
     if not isinstance(tensor, torch.Tensor):
         raise ValueError(f"{what} takes a torch.Tensor, not {tensor!r:.80}")
     if tensor.is_sparse:

@@ -195,7 +195,7 @@ def _waiter(handle: Any) -> Callable[[], torch.Tensor]:
 
 
 def _after_accumulation(p: Parameter, function: Callable[[Parameter], None]) -> Any:
-    """Calls it whenever a backward pass has added to the gradient. What it returns has to be kept."""
+    """Calls it whenever a backward pass has added to the gradient. Keep the handle that it returns."""
     if hasattr(p, "register_post_accumulate_grad_hook"):  # PyTorch 2.1 and later
         return p.register_post_accumulate_grad_hook(function)
     accumulates = p.expand_as(p).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
