@@ -110,28 +110,14 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
     if (a->root < 0 || a->root >= comm->team.size)
         return error_set(TUTTI_INVALID_ROOT, "tutti_%s: root must be a rank, 0 to %d, is %d", name,
                          comm->team.size - 1, a->root);
-    /* All members, one by one: clearing the whole first costs more (on x86 gcc may take a string
-     * instruction, 28 cycles). */
-    *call = (struct call){.what = {.collective = a->collective,
-                                   .dtype = a->dtype,
-                                   .op = op->kind,
-                                   .root = a->root,
-                                   .count = 0,
-                                   .started = false,
-                                   .varies = false,
-                                   .signature = 0},
-                          .op = op,
-                          .send = NULL,
-                          .recv = NULL,
-                          .in_place = false,
-                          .deterministic = comm->team.settings.deterministic,
-                          .all_were_mapped = false,
-                          .priority = 0,
-                          .radix = 0,
-                          .timeout_ns = comm->team.settings.timeout_ns,
-                          .refused = TUTTI_OK,
-                          .algorithm = NULL,
-                          .extra = NULL};
+    *call = call_blank;
+    call->what.collective = a->collective;
+    call->what.dtype = a->dtype;
+    call->what.op = op->kind;
+    call->what.root = a->root;
+    call->op = op;
+    call->deterministic = comm->team.settings.deterministic;
+    call->timeout_ns = comm->team.settings.timeout_ns;
     switch (a->shape) {
     case SHAPE_EVEN: TRY(check_even(a, comm, call)); break;
     case SHAPE_VARYING: TRY(blocks_check_varying(a, comm, call)); break;

@@ -47,7 +47,7 @@ void call_end_wait(struct tutti_comm *comm, const struct call_request *request)
 static void await_kernels(struct call_request *request)
 {
     const uint64_t deadline_ns = clock_now_ns() + KERNELS_NS;
-    while (on_device_fault(&request->call) == NULL && operation_is_computing(&request->operation)) {
+    while (on_device_fault(request->call) == NULL && operation_is_computing(&request->operation)) {
         if (clock_now_ns() > deadline_ns) {
             log_write(LOG_WARN,
                       "kernels of a call that has failed still run on a device after %d s: "
@@ -70,7 +70,7 @@ static struct engagement engagement_of(const struct call_request *request)
 void call_quiesce(struct tutti_comm *comm, struct call_request *request)
 {
     if (comm->team.size == 1) { /* only its gate held it up */
-        gated_end(&request->call.extra->gate, false);
+        gated_end(&request->call->extra->gate, false);
         return;
     }
     await_kernels(request);
@@ -102,7 +102,7 @@ __attribute__((cold, noinline)) static void begin_gated(struct tutti_comm *comm,
                                                         struct call_request *request)
 {
     gated_begin(comm, request);
-    operation_open_at(&request->operation, &request->call.extra->gate.base,
+    operation_open_at(&request->operation, &request->call->extra->gate.base,
                       signature_of_messages(request));
 }
 
@@ -112,21 +112,21 @@ enum tutti_status call_begin(struct tutti_comm *comm, struct call_request *reque
     if (__builtin_expect(program->tx[request->slot] == NULL, 0))
         TRY(program_open_links(program, comm->team.transports.set.all, request->slot));
     request->begun = ++comm->calls.begun[request->slot];
-    const struct buffer input = call_buffer(&request->call, 0),
-                        output = call_buffer(&request->call, 1);
+    const struct buffer input = call_buffer(request->call, 0),
+                        output = call_buffer(request->call, 1);
     TRY(operation_prepare(&request->operation, program, comm->team.transports.set.all,
                           request->slot, &input, &output));
-    if (call_is_on_device(&request->call)) on_device_attach(request);
-    request->call.what.signature = program->signature;
+    if (call_is_on_device(request->call)) on_device_attach(request);
+    request->call->what.signature = program->signature;
     request->base.started_ns = request->base.left_ns = request->faulted_ns = request->crossed_ns = 0;
     struct board_call *calls = health_own_calls(&comm->health, request->slot);
-    board_begin(calls, &request->call.what, request->begun);
+    board_begin(calls, &request->call->what, request->begun);
     health_publish(&comm->team);
     if (board_has_failed(comm->health.board)) {
         call_quiesce(comm, request);
         return health_check(&comm->health);
     }
-    if (__builtin_expect(call_has_gate(&request->call), 0))
+    if (__builtin_expect(call_has_gate(request->call), 0))
         begin_gated(comm, request);
     else
         operation_open(&request->operation, signature_of_messages(request));
@@ -228,16 +228,16 @@ enum tutti_status call_alone_gated(struct tutti_comm *comm, struct call *call)
 void call_begin_alone(struct tutti_comm *comm, struct call_request *request)
 {
     request->begun = ++comm->calls.begun[request->slot];
-    board_begin(health_own_calls(&comm->health, request->slot), &request->call.what, request->begun);
+    board_begin(health_own_calls(&comm->health, request->slot), &request->call->what, request->begun);
     gated_begin(comm, request);
 }
 
 enum run_result call_run_alone(struct call_request *request)
 {
-    struct operation_gate *gate = &request->call.extra->gate.base;
+    struct operation_gate *gate = &request->call->extra->gate.base;
     if (!gate->ops->is_open(gate)) return RUN_BLOCKED;
-    const enum tutti_status status = move_alone(&request->call);
-    gated_end(&request->call.extra->gate, status == TUTTI_OK);
+    const enum tutti_status status = move_alone(request->call);
+    gated_end(&request->call->extra->gate, status == TUTTI_OK);
     if (status == TUTTI_OK) return RUN_DONE;
     call_fail(request->base.comm, &request->base, status, 0, "%s", tutti_error_message());
     return RUN_FAULT;

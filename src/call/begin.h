@@ -47,14 +47,14 @@ static inline void call_record(struct tutti_comm *comm, const struct call *call,
 static inline void call_record_request(struct tutti_comm *comm, const struct call_request *request,
                                        uint64_t begin_ticks)
 {
-    call_record(comm, &request->call, request->base.sequence, request->slot,
+    call_record(comm, request->call, request->base.sequence, request->slot,
                 request->program->algorithm, begin_ticks);
 }
 
 /* The call as the code that watches over calls knows it. */
 static inline struct straggler_call call_of_request(const struct call_request *request)
 {
-    const struct call_description *what = &request->call.what;
+    const struct call_description *what = &request->call->what;
     return (struct straggler_call){.slot = request->slot,
                                    .begun = request->begun,
                                    .sequence = request->base.sequence,

@@ -36,7 +36,7 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
         return status; /* so it is on all ranks */
     if (is_large) all_memory_note(comm, call);
     if (__builtin_expect(comm->calls.all_memory.is_due, 0)) all_memory_tell(comm, call);
-    request->call = *call;
+    request->call = call;
     request->base.sequence = recorder_next(&comm->health.recorder);
     if (status == TUTTI_OK) status = call_begin(comm, request);
     if (status != TUTTI_OK) {

@@ -52,7 +52,7 @@ void calls_close(struct tutti_comm *comm)
 
 static size_t call_bytes(const struct call_request *request)
 {
-    return held(request->call.extra) + operation_bytes(&request->operation);
+    return held(request->call->extra) + operation_bytes(&request->operation);
 }
 
 void calls_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum)

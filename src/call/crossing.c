@@ -164,7 +164,7 @@ void crossing_wait(struct tutti_comm *comm, const struct tutti_request *waited,
     if (wait->since_ns == 0) wait->since_ns = now_ns;
     if (now_ns - wait->since_ns < WAIT_NS) return;
     board_set_awaited(comm->health.board, comm->health.board_number, request->number,
-                      request->base.sequence, &request->call.what);
+                      request->base.sequence, &request->call->what);
     wait->is_told = true;
 }
 
@@ -178,12 +178,12 @@ void crossing_end_wait(struct tutti_comm *comm, const struct crossing_wait *wait
 void crossing_wait_in_stream(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
 {
     struct board_progress own;
-    if (request->call.extra == NULL || !request->call.extra->on_stream || is_blocking(request) ||
+    if (request->call->extra == NULL || !request->call->extra->on_stream || is_blocking(request) ||
         request->crossed_ns != 0 || now_ns - request->base.started_ns < WAIT_NS ||
         !known_progress(&comm->health, comm->team.rank, &own) || own.awaited != 0)
         return;
     board_set_awaited(comm->health.board, comm->health.board_number, request->number,
-                      request->base.sequence, &request->call.what);
+                      request->base.sequence, &request->call->what);
     request->crossed_ns = now_ns;
 }
 

@@ -155,7 +155,7 @@ static bool look_for_leavers(struct tutti_comm *comm, struct call_request *reque
     if (operation_run(&request->operation) != RUN_BLOCKED) return false;
     if (leaver_waited_for(comm, request) != peer) return false;
     if (diagnose_await_last_words(comm, &request->base, peer)) return false;
-    if (request->call.what.varies &&
+    if (request->call->what.varies &&
         board_begun(known_calls(&comm->health, peer, request->slot)) >= request->begun) {
         fail_short(comm, request, peer);
         return true;
@@ -195,7 +195,7 @@ static bool is_other_function(const struct call_description *one,
 static bool compare_with(struct tutti_comm *comm, const struct call_request *request, int peer)
 {
     struct call_description theirs;
-    const struct call_description *mine = &request->call.what;
+    const struct call_description *mine = &request->call->what;
     if (peer == comm->team.rank ||
         !board_read_call(known_calls(&comm->health, peer, request->slot), request->begun, &theirs) ||
         theirs.signature == mine->signature)
@@ -275,7 +275,7 @@ static bool may_learn_more(struct tutti_comm *comm, const struct call_request *r
     if (absentee(comm, request) >= 0 ||
         !remote_ask_all(&comm->health, request->slot, request->begun))
         return false;
-    return waited_ns < request->call.timeout_ns + ANSWER_NS;
+    return waited_ns < request->call->timeout_ns + ANSWER_NS;
 }
 
 /* A rank that does not answer: the one that the call waits for, or else any that is known to be
@@ -308,13 +308,13 @@ static bool fail_silent(struct tutti_comm *comm, const struct call_request *requ
                          known_to_be_stopped(&comm->health, rank, now_ns));
     call_fail(comm, &request->base, TUTTI_TIMEOUT, rank, "%s %s%s; deadline of %.3g s%s", who,
               is_absent ? "has not called it, and " : "", why,
-              (double)request->call.timeout_ns * 1e-9, trouble);
+              (double)request->call->timeout_ns * 1e-9, trouble);
     return true;
 }
 
 static void fail_late(struct tutti_comm *comm, struct call_request *request)
 {
-    const double seconds = (double)request->call.timeout_ns * 1e-9;
+    const double seconds = (double)request->call->timeout_ns * 1e-9;
     const uint64_t now_ns = clock_now_ns();
     char who[128], trouble[COMM_TROUBLE_MAX];
     const int r = absentee(comm, request);
@@ -353,7 +353,7 @@ static bool look_for_shortfalls(struct tutti_comm *comm, struct call_request *re
                                 bool over_network)
 {
     const int peer = operation_waits_for(&request->operation);
-    if (!request->call.what.varies || peer < 0 ||
+    if (!request->call->what.varies || peer < 0 ||
         !board_has_ended(known_calls(&comm->health, peer, request->slot), request->begun) ||
         (over_network && health_is_stopped(&comm->health, peer)))
         return false;
@@ -375,7 +375,7 @@ static int whom_it_waits_for(const struct tutti_comm *comm, const struct call_re
 static void fail_device_late(struct tutti_comm *comm, struct call_request *request)
 {
     char who[128], why[ERROR_TEXT_MAX];
-    const enum tutti_status status = on_device_late(&request->call);
+    const enum tutti_status status = on_device_late(request->call);
     error_copy(why, sizeof why);
     health_name_rank(&comm->health, comm->team.rank, who, sizeof who);
     call_fail(comm, &request->base, status, comm->team.rank, "%s has called it, but %.200s", who,
@@ -392,18 +392,18 @@ static void diagnose_gated(struct tutti_comm *comm, struct call_request *request
         (diagnose_deaths(comm, &request->base) || look_for_leavers(comm, request)))
         return;
     if (!request_is_gated(request)) return; /* looking has found it open */
-    if (call_waits_for_device(&request->call) &&
-        now_ns - request->base.started_ns >= request->call.timeout_ns) {
+    if (call_waits_for_device(request->call) &&
+        now_ns - request->base.started_ns >= request->call->timeout_ns) {
         fail_device_late(comm, request);
         return;
     }
     const uint64_t finish_ns = atomic_load_explicit(&comm->gated.finish_ns, memory_order_relaxed);
-    if (finish_ns == 0 || now_ns < finish_ns || now_ns - finish_ns < request->call.timeout_ns)
+    if (finish_ns == 0 || now_ns < finish_ns || now_ns - finish_ns < request->call->timeout_ns)
         return;
     call_fail(comm, &request->base, TUTTI_TIMEOUT, comm->team.rank,
               "rank %d frees the communicator, and it waits for its gate (earlier work of its "
               "stream or GPU); deadline of %.3g s",
-              comm->team.rank, (double)request->call.timeout_ns * 1e-9);
+              comm->team.rank, (double)request->call->timeout_ns * 1e-9);
 }
 
 void diagnose_call(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
@@ -421,16 +421,16 @@ void diagnose_call(struct tutti_comm *comm, struct call_request *request, uint64
     const int peer = operation_waits_for(&request->operation);
     if (waited_ns >= COMPARE_NS && peer >= 0)
         remote_ask(&comm->health, peer, request->slot, request->begun);
-    if (waited_ns >= COMPARE_NS || waited_ns >= request->call.timeout_ns)
+    if (waited_ns >= COMPARE_NS || waited_ns >= request->call->timeout_ns)
         for (int r = 0; r < comm->team.size; r++)
             if (compare_with(comm, request, r)) return;
     /* Over TCP what a peer sent may still be on its way when its call is over. */
     const bool over_network = health_has_network(&comm->health);
-    const uint64_t late_ns = over_network ? request->call.timeout_ns : COMPARE_NS;
+    const uint64_t late_ns = over_network ? request->call->timeout_ns : COMPARE_NS;
     if (waited_ns >= late_ns && look_for_shortfalls(comm, request, over_network)) return;
     crossing_wait_in_stream(comm, request, now_ns);
     if (crossing_look(comm, request, now_ns)) return;
-    if (waited_ns >= request->call.timeout_ns) {
+    if (waited_ns >= request->call->timeout_ns) {
         if (!may_learn_more(comm, request, waited_ns) && !crossing_fail_late(comm, request))
             fail_late(comm, request);
     } else if (waited_ns >= REPORT_NS) {

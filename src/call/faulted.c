@@ -9,7 +9,7 @@
 
 bool faulted_look(struct tutti_comm *comm, const struct call_request *request)
 {
-    const char *const fault = on_device_fault(&request->call);
+    const char *const fault = on_device_fault(request->call);
     if (fault == NULL) return false;
     char who[128];
     health_name_rank(&comm->health, comm->team.rank, who, sizeof who);
@@ -20,7 +20,7 @@ bool faulted_look(struct tutti_comm *comm, const struct call_request *request)
 void faulted_fail(struct tutti_comm *comm, const struct call_request *request,
                   enum tutti_status status)
 {
-    if (call_is_on_device(&request->call)) gpu_fault_look(request->call.extra->device);
+    if (call_is_on_device(request->call)) gpu_fault_look(request->call->extra->device);
     if (!faulted_look(comm, request))
         call_fail(comm, &request->base, status, comm->team.rank, "%s", tutti_error_message());
 }

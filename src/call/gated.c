@@ -23,7 +23,7 @@ static bool is_open(struct operation_gate *base)
     struct health *health = &request->comm->health;
     board_set_gated(health_own_calls(health, gate->request->slot), gate->request->begun, false);
     recorder_set_gated(&health->recorder, request->sequence, false);
-    if (!call_waits_for_device(&gate->request->call)) /* the deadline counts from here */
+    if (!call_waits_for_device(gate->request->call)) /* the deadline counts from here */
         request->started_ns = request->looked_ns = clock_now_ns();
     return true;
 }
@@ -52,7 +52,7 @@ enum tutti_status gated_set(struct call *call, struct operation_gate *gate)
 void gated_begin(struct tutti_comm *comm, struct call_request *request)
 {
     static const struct operation_gate_ops ops = {.is_open = is_open, .end = end};
-    struct call_gate *gate = &request->call.extra->gate;
+    struct call_gate *gate = &request->call->extra->gate;
     gate->base.ops = &ops;
     gate->request = request;
     gate->is_closed = true;

@@ -178,7 +178,7 @@ void on_device_bind(const struct call *call, struct bind_options *options)
 void on_device_attach(struct call_request *request)
 {
     if (request->program->has_executor)
-        request->operation.executor = gpu_run_executor(request->call.extra->run);
+        request->operation.executor = gpu_run_executor(request->call->extra->run);
 }
 
 enum tutti_status on_device_late(const struct call *call)

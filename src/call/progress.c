@@ -23,7 +23,7 @@
 static void add_running(struct tutti_comm *comm, struct call_request *request)
 {
     int at = comm->calls.running_count++;
-    for (; at > 0 && comm->calls.order[at - 1]->call.priority < request->call.priority; at--)
+    for (; at > 0 && comm->calls.order[at - 1]->call->priority < request->call->priority; at--)
         comm->calls.order[at] = comm->calls.order[at - 1];
     comm->calls.order[at] = request;
     comm->calls.running[request->slot] = request;
@@ -67,9 +67,9 @@ static void begin_started(struct tutti_comm *comm, struct call_request *request,
 {
     request->slot = next_slot(comm);
     comm->calls.begun_started++;
-    if (status == TUTTI_OK && request->call.refused != TUTTI_OK) {
-        call_begin_refused(comm, &request->call, request->slot, request->base.sequence);
-        request_finish(&request->base, request->call.refused);
+    if (status == TUTTI_OK && request->call->refused != TUTTI_OK) {
+        call_begin_refused(comm, request->call, request->slot, request->base.sequence);
+        request_finish(&request->base, request->call->refused);
         return;
     }
     if (status == TUTTI_OK) status = begin(comm, request);
@@ -78,15 +78,15 @@ static void begin_started(struct tutti_comm *comm, struct call_request *request,
         return;
     }
     if (!board_has_failed(comm->health.board)) faulted_fail(comm, request, status);
-    gated_give_up(&request->call);
+    gated_give_up(request->call);
     request_finish(&request->base, health_check(&comm->health));
 }
 
 enum tutti_status call_find_program(struct tutti_comm *comm, struct call_request *request)
 {
-    if (request->program != NULL || comm->team.size == 1 || request->call.refused != TUTTI_OK)
+    if (request->program != NULL || comm->team.size == 1 || request->call->refused != TUTTI_OK)
         return TUTTI_OK; /* prepared, or needs none */
-    TRY(call_program(comm, &request->call, &request->program));
+    TRY(call_program(comm, request->call, &request->program));
     call_program_hold(request->program);
     return TUTTI_OK;
 }
@@ -145,8 +145,8 @@ bool calls_progress(struct tutti_comm *comm)
     bool urgent_moved = false;
     for (int i = 0; i < comm->calls.running_count;) {
         struct call_request *request = comm->calls.order[i];
-        if (urgent_moved && request->call.priority < urgency) break;
-        urgency = request->call.priority;
+        if (urgent_moved && request->call->priority < urgency) break;
+        urgency = request->call->priority;
         if (run_one(comm, request)) moved = urgent_moved = true;
         i += i < comm->calls.running_count && comm->calls.order[i] == request;
     }
@@ -164,7 +164,7 @@ void calls_count_started(struct tutti_comm *comm, struct call_request *request)
     /* Already now: calls without a gate, which are over at once, are recorded by the same
      * thread. */
     if (comm->team.size == 1) {
-        call_record(comm, &request->call, request->base.sequence, 0, NULL, clock_ticks());
+        call_record(comm, request->call, request->base.sequence, 0, NULL, clock_ticks());
         recorder_set_gated(&comm->health.recorder, request->base.sequence, true);
     }
 }

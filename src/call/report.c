@@ -130,7 +130,7 @@ static void say_crossing(const struct tutti_comm *comm, const struct call_reques
     if (sequence > 0) snprintf(at, sizeof at, " and is at #%llu", (unsigned long long)sequence);
     log_write(LOG_WARN, "rank %d: LATE: %s has not called %s #%llu%s, %s%s", comm->team.rank, who,
               what, (unsigned long long)request->base.sequence,
-              request->call.what.started ? "" : " as a blocking call", instead, at);
+              request->call->what.started ? "" : " as a blocking call", instead, at);
 }
 
 static void say(struct tutti_comm *comm, const struct call_request *request,
@@ -139,7 +139,7 @@ static void say(struct tutti_comm *comm, const struct call_request *request,
     char who[128], what[96], at[48] = "";
     struct board_progress theirs;
     health_name_rank(&comm->health, finding->rank, who, sizeof who);
-    board_describe(&request->call.what, what, sizeof what);
+    board_describe(&request->call->what, what, sizeof what);
     if (finding->sequence >= request->base.sequence)
         snprintf(at, sizeof at, ", and is in it");
     else if (finding->sequence > 0)

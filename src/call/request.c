@@ -17,13 +17,17 @@
 #include "call/staged.h"
 #include "health/failure.h"
 
+const struct call call_blank;
+
 /* -------------------------------------------------------------------------------- free requests */
 
 static void init(struct tutti_comm *comm, struct tutti_request *request, bool is_message)
 {
     request->is_message = is_message;
-    if (!is_message)
-        operation_init(&request_call(request)->operation, team_spin_budget(&comm->team));
+    if (is_message) return;
+    struct call_request *const call = request_call(request);
+    call->call = &call->own;
+    operation_init(&call->operation, team_spin_budget(&comm->team));
 }
 
 struct tutti_request *request_make(struct tutti_comm *comm, bool is_message,
@@ -53,7 +57,7 @@ void request_reset(struct tutti_comm *comm, struct tutti_request *request)
         call->number = call->faulted_ns = call->crossed_ns = call->quit_ns = 0;
         call->operation.program = NULL; /* until it begins */
         call->operation.paths = 0;
-        if (call->call.extra != NULL) call->call.extra->gate.is_told = false;
+        if (call->call->extra != NULL) call->call->extra->gate.is_told = false;
     }
     atomic_store_explicit(&request->is_waited_for, false, memory_order_relaxed);
     request->is_owned = true;
@@ -141,8 +145,8 @@ static void release_program(struct call_request *request)
 {
     if (request->program != NULL) call_program_release(request->program);
     request->program = NULL;
-    call_free_extra(request->call.extra);
-    request->call.extra = NULL;
+    call_free_extra(request->call->extra);
+    request->call->extra = NULL;
 }
 
 void request_finish(struct tutti_request *request, enum tutti_status status)
@@ -189,8 +193,8 @@ static void outlive(struct tutti_request *request)
     }
     struct call_request *const call = request_call(request);
     operation_release(&call->operation);
-    call_free_extra(call->call.extra);
-    call->call.extra = NULL;
+    call_free_extra(call->call->extra);
+    call->call->extra = NULL;
 }
 
 void requests_free(struct tutti_comm *comm)
@@ -235,7 +239,7 @@ void call_fail(struct tutti_comm *comm, const struct tutti_request *request,
     if (request != NULL && request->is_message)
         message_describe(&request_message_const(request)->call, name.what, sizeof name.what);
     else if (request != NULL)
-        board_describe(&request_call_const(request)->call.what, name.what, sizeof name.what);
+        board_describe(&request_call_const(request)->call->what, name.what, sizeof name.what);
     va_list arguments;
     va_start(arguments, format);
     health_fail_with(&comm->health, request != NULL ? &name : NULL, status, culprit, format,

@@ -58,6 +58,11 @@ struct call {
     struct call_extra *extra;          /* the call owns it; NULL: it needs none */
 };
 
+/* A call of which nothing is known. It is copied: GCC clears a structure of this size with a string
+ * instruction, which waits until all earlier stores have left the core, as long as a message
+ * takes. */
+extern const struct call call_blank;
+
 static inline bool call_has_gate(const struct call *call)
 {
     return __builtin_expect(call->extra != NULL, 0) && call->extra->gate.asked != NULL;
@@ -110,7 +115,10 @@ struct tutti_request {
 /* A call under way. A prepared one keeps its program and its extra. */
 struct call_request {
     struct tutti_request base;
-    struct call call;
+    /* `own`; of a blocking call: its caller's, for a copy, made right after it was written in other
+     * sizes, would wait until all earlier stores have left the core. */
+    struct call *call;
+    struct call own;
     struct operation operation;
     struct program *program;
     int slot;
@@ -135,7 +143,7 @@ struct message_request {
 /* Whether a call has begun, and waits for its gate. */
 static inline bool request_is_gated(const struct call_request *request)
 {
-    return __builtin_expect(request->call.extra != NULL, 0) && request->call.extra->gate.is_closed;
+    return __builtin_expect(request->call->extra != NULL, 0) && request->call->extra->gate.is_closed;
 }
 
 static inline struct call_request *request_call(struct tutti_request *request)

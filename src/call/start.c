@@ -37,8 +37,8 @@ enum tutti_status request_start(struct tutti_comm *comm, struct call_request *re
             health_unlock(&comm->health);
         TRY(status);
     } else {
-        if (request->program == NULL && comm->team.size > 1 && request->call.refused == TUTTI_OK)
-            TRY(call_program_check(comm, &request->call));
+        if (request->program == NULL && comm->team.size > 1 && request->call->refused == TUTTI_OK)
+            TRY(call_program_check(comm, request->call));
         calls_count_started(comm, request);
         request_enqueue(comm, &comm->requests.queue, &request->base);
         if (comm->team.size > 1)
@@ -53,11 +53,11 @@ enum tutti_status request_start(struct tutti_comm *comm, struct call_request *re
 /* In a communicator of one rank only a gate can make a call wait. */
 static enum tutti_status start_alone(struct tutti_comm *comm, struct call_request *request)
 {
-    if (call_has_gate(&request->call)) {
+    if (call_has_gate(request->call)) {
         TRY(domain_register(&comm->team.domain));
         return request_start(comm, request);
     }
-    call_alone(comm, &request->call);
+    call_alone(comm, request->call);
     request_finish(&request->base, TUTTI_OK);
     return TUTTI_OK;
 }
@@ -65,12 +65,12 @@ static enum tutti_status start_alone(struct tutti_comm *comm, struct call_reques
 /* With its worker on the stream before, if it needs one. */
 static enum tutti_status start_call(struct tutti_comm *comm, struct call_request *request)
 {
-    const bool is_on_device = call_is_on_device(&request->call);
+    const bool is_on_device = call_is_on_device(request->call);
     enum tutti_status status = TUTTI_OK;
-    if (is_on_device) status = on_device_begin(comm, &request->call);
-    if (status != TUTTI_OK) return faulted_refused(comm, &request->call, status);
+    if (is_on_device) status = on_device_begin(comm, request->call);
+    if (status != TUTTI_OK) return faulted_refused(comm, request->call, status);
     status = comm->team.size == 1 ? start_alone(comm, request) : request_start(comm, request);
-    if (status != TUTTI_OK && is_on_device) on_device_cancel(&request->call);
+    if (status != TUTTI_OK && is_on_device) on_device_cancel(request->call);
     return status;
 }
 
@@ -83,10 +83,10 @@ static enum tutti_status start(struct tutti_comm *comm, struct call *call, bool 
     if (started == NULL) return error_set(TUTTI_NO_MEMORY, "starting an operation: out of memory");
     started->base.is_grouped = is_grouped;
     call->what.started = true;
-    started->call = *call;
+    started->own = *call;
     const enum tutti_status status = start_call(comm, started);
     if (status != TUTTI_OK) {
-        started->call.extra = NULL; /* the caller has it */
+        started->own.extra = NULL; /* the caller has it */
         request_give_back(&started->base);
         return status;
     }
@@ -141,7 +141,7 @@ static void take_out(struct tutti_comm *comm, struct tutti_prepared *prepared)
 static enum tutti_status prepare_program(struct tutti_comm *comm, struct call_request *request)
 {
     TRY(domain_register(&comm->team.domain));
-    TRY(health_lock(&comm->health, request->call.timeout_ns));
+    TRY(health_lock(&comm->health, request->call->timeout_ns));
     enum tutti_status status = call_find_program(comm, request);
     if (status == TUTTI_OK) status = operation_make_room(&request->operation, request->program);
     health_unlock(&comm->health);
@@ -158,7 +158,7 @@ enum tutti_status call_prepare(struct tutti_comm *comm, struct call *call,
         return error_set(TUTTI_NO_MEMORY, "preparing an operation: out of memory");
     }
     call->what.started = true;
-    made->call.call = *call;
+    made->call.own = *call;
     if (comm->team.size > 1) {
         const enum tutti_status status = prepare_program(comm, &made->call);
         if (status != TUTTI_OK) {
@@ -220,7 +220,7 @@ enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared)
     }
     if (is_call) {
         operation_release(&prepared->call.operation);
-        call_free_extra(prepared->call.call.extra);
+        call_free_extra(prepared->call.own.extra);
     } else {
         staged_free(&prepared->message.call);
     }

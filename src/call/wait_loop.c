@@ -115,8 +115,8 @@ static void look_sometimes(struct tutti_comm *comm, struct call_request *request
 {
     if (request->quit_ns != 0) return; /* why is known */
     /* The deadline counts from when the gate opens, if that is the caller's doing. */
-    const bool has_deadline = !request_is_gated(request) || call_waits_for_device(&request->call);
-    const uint64_t timeout_ns = has_deadline ? request->call.timeout_ns : UINT64_MAX;
+    const bool has_deadline = !request_is_gated(request) || call_waits_for_device(request->call);
+    const uint64_t timeout_ns = has_deadline ? request->call->timeout_ns : UINT64_MAX;
     if (is_time_to_look(&request->base, timeout_ns, now)) diagnose_call(comm, request, now);
 }
 
@@ -146,7 +146,7 @@ static void look_at_started(struct tutti_comm *comm, uint64_t now)
 static bool is_most_urgent(const struct tutti_comm *comm, const struct call_request *request)
 {
     return comm->calls.running_count == 0 ||
-           comm->calls.order[0]->call.priority < request->call.priority;
+           comm->calls.order[0]->call->priority < request->call->priority;
 }
 
 /* Whether it is time to take in messages that nobody here waits for; the last time is before it

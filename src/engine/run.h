@@ -101,7 +101,9 @@ struct operation {
     struct link_tx **tx;
     struct link_rx **rx;
     struct buffer buffers[PLAN_BUFFER_COUNT];
-    uint32_t lanes_left, sends_active;
+    /* Of 64 bits each: a look at both in one load would have to wait until both stores, and all
+     * stores before them, have left the core. */
+    uint64_t lanes_left, sends_active;
     bool any_referenced, any_advertised;
     bool shared_slot_is_taken; /* a lane, or a posted message, computes in it */
     bool takes_short_way; /* where steps are small: each of its buffers is in one piece, and not only kernels move */
