@@ -25,16 +25,12 @@ static enum run_result run_first(struct tutti_comm *comm, struct call_request *r
     return result;
 }
 
-static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
+/* `found`: whether its program was found, which is the request's then. */
+static enum tutti_status call_with_program(struct tutti_comm *comm, struct call *call,
+                                           enum tutti_status found)
 {
     struct call_request *request = &comm->calls.blocking;
-    if (board_has_failed(comm->health.board)) return health_check(&comm->health);
-    const bool is_large = all_memory_matters(comm, call);
-    if (is_large) call->all_were_mapped = all_memory_decide(comm, call->what.collective);
-    enum tutti_status status = call_program(comm, call, &request->program);
-    if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED)
-        return status; /* so it is on all ranks */
-    if (is_large) all_memory_note(comm, call);
+    enum tutti_status status = found;
     if (__builtin_expect(comm->calls.all_memory.is_due, 0)) all_memory_tell(comm, call);
     request->call = call;
     request->base.sequence = recorder_next(&comm->health.recorder);
@@ -57,6 +53,40 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     recorder_end(&comm->health.recorder, request->base.sequence, status,
                  may_end_soon && request->passes <= SHORT_PASSES_MAX);
     return status;
+}
+
+static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
+{
+    struct program **const program = &comm->calls.blocking.program;
+    if (board_has_failed(comm->health.board)) return health_check(&comm->health);
+    const bool is_large = all_memory_matters(comm, call);
+    if (is_large) call->all_were_mapped = all_memory_decide(comm, call->what.collective);
+    const enum tutti_status found = call_program(comm, call, program);
+    if (found == TUTTI_INVALID_ALGORITHM || found == TUTTI_UNSUPPORTED)
+        return found; /* so it is on all ranks */
+    if (is_large)
+        all_memory_note(comm, call);
+    else if (found == TUTTI_OK)
+        repeat_note(comm, call, *program);
+    return call_with_program(comm, call, found);
+}
+
+bool call_run_again(struct tutti_comm *comm, const struct repeated_arguments *arguments,
+                    enum tutti_status *status)
+{
+    struct repeated_call *const repeated = &comm->calls.repeated;
+    if (!domain_try_lock(&comm->team.domain)) return false;
+    if (!repeat_is(comm, arguments)) {
+        domain_unlock(&comm->team.domain);
+        return false;
+    }
+    comm->calls.blocking.program = repeated->program;
+    *status = board_has_failed(comm->health.board)
+                  ? health_check(&comm->health)
+                  : call_with_program(comm, &repeated->call, TUTTI_OK);
+    health_unlock(&comm->health);
+    if (__builtin_expect(*status != TUTTI_OK, 0)) trace_dump_failure(&comm->health);
+    return true;
 }
 
 static enum tutti_status lock_and_call(struct tutti_comm *comm, struct call *call)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "call/all_memory.h"
+#include "call/repeat.h"
 #include "call/report.h"
 #include "call/request.h"
 #include "transport/transport.h"
@@ -21,6 +22,7 @@ struct calls {
     uint64_t begun_started;               /* how many of them have got a slot */
     uint64_t begun[TRANSPORT_SLOT_COUNT]; /* in each slot */
     struct all_memory all_memory;
+    struct repeated_call repeated;
     struct call_request blocking;                       /* of slot 0 */
     struct call_request *running[TRANSPORT_SLOT_COUNT]; /* in each slot */
     struct call_request *order[STARTED_SLOT_COUNT];     /* the same requests, most urgent first */

@@ -28,7 +28,7 @@
  *                      programs and their cache · chosen.c why they have their algorithms
  *     why it is stuck  diagnose.c reasons, the deadline · report.c who is late · crossing.c calls in different forms ·
  *                      faulted.c calls whose device has failed
- *     below all        gated.c calls that wait for gates · calls_init.c beginning and end · request.c requests and their queues · orphans.c requests that outlive it ·
+ *     below all        repeat.c calls with the arguments of the last one · gated.c calls that wait for gates · calls_init.c beginning and end · request.c requests and their queues · orphans.c requests that outlive it ·
  *                      staged.c messages of devices · handle.c
  *
  * Threads. The lock of the team's domain is for everything that moves: links, operations, programs,

@@ -259,9 +259,10 @@ static struct cached_program *cache_place(struct tutti_comm *comm, const struct 
     return &comm->programs.cached[hash >> 40 & (PROGRAM_CACHE_SIZE - 1)];
 }
 
-static void forget(struct cached_program *place)
+static void forget(struct tutti_comm *comm, struct cached_program *place)
 {
     if (place->program != NULL) {
+        comm->programs.forgotten++;
         place->program->is_orphan = true;
         place->program->users++;
         call_program_release(place->program);
@@ -288,7 +289,7 @@ __attribute__((cold, noinline)) static enum tutti_status make_and_keep(struct tu
         free(counts);
         return status;
     }
-    forget(place);
+    forget(comm, place);
     *place = (struct cached_program){.shape = shape_of(call),
                                      .count = call->what.count,
                                      .algorithm = call->algorithm,
@@ -313,6 +314,6 @@ enum tutti_status call_program(struct tutti_comm *comm, const struct call *call,
 
 void call_programs_free(struct tutti_comm *comm)
 {
-    for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) forget(&comm->programs.cached[i]);
+    for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) forget(comm, &comm->programs.cached[i]);
     memset(comm->programs.fingerprints, 0, sizeof comm->programs.fingerprints);
 }

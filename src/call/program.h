@@ -39,6 +39,7 @@ enum { PROGRAM_TOLD_MAX = 64 };
 struct program_cache {
     struct cached_program cached[PROGRAM_CACHE_SIZE];               /* by a hash of the call */
     struct cached_fingerprint fingerprints[FINGERPRINT_CACHE_SIZE]; /* by a hash of its key */
+    uint64_t forgotten; /* programs that have left the cache so far */
     uint64_t told; /* a bit for each of the site's first PROGRAM_TOLD_MAX loaded plans: the log has said why it is not used */
 };
 

@@ -1,0 +1,56 @@
+/* repeat.h - a small blocking call with the arguments of the one before it: training makes the same
+ * few calls again and again. Its arguments were found good, and its program was found, so only
+ * what the caller gave is compared.
+ *
+ *     nothing ──a call──► its address and count ──the same again──► all of it ──another one──► its address and count
+ *
+ * Kept once a call came twice, so that calls which never repeat pay for two stores. Calls with
+ * options, lists, counts for each rank, operations of the user or memory of a device are not kept,
+ * nor are calls whose algorithm depends on what the ranks tell each other (all_memory.h).
+ */
+#ifndef TUTTI_CALL_REPEAT_H
+#define TUTTI_CALL_REPEAT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "call/request.h"
+
+struct tutti_comm;
+
+/* What a caller gives; `operation` is one of this library's. */
+struct repeated_arguments {
+    enum collective collective;
+    enum tutti_dtype dtype;
+    const struct tutti_operation *operation;
+    const void *send;
+    void *recv;
+    size_t count;
+    int root;
+};
+
+/* With the domain held, but for the two hints. */
+struct repeated_call {
+    _Atomic uintptr_t send; /* of the last call; any thread may look */
+    _Atomic size_t count;   /* the same */
+    struct call call;       /* complete */
+    struct program *program; /* of `call`; NULL: nothing but the hints is kept */
+    uint64_t forgotten;      /* as in struct program_cache, when the program was there */
+};
+
+/* Whether it may be worth it to try call_run_again. Any thread. */
+static inline bool repeat_is_likely(const struct repeated_call *repeated, const void *send,
+                                    size_t count)
+{
+    return atomic_load_explicit(&repeated->send, memory_order_relaxed) == (uintptr_t)send &&
+           atomic_load_explicit(&repeated->count, memory_order_relaxed) == count;
+}
+
+/* Whether the kept call has these arguments, and may be made again. */
+bool repeat_is(const struct tutti_comm *comm, const struct repeated_arguments *arguments);
+/* Notes a call that has begun with that program. */
+void repeat_note(struct tutti_comm *comm, const struct call *call, struct program *program);
+
+#endif
