@@ -142,14 +142,7 @@ static bool call_repeated(const struct arguments *a, struct tutti_comm *comm,
     if (!handle_is_known(comm) || communicator_is_foreign(comm) ||
         !repeat_is_likely(&comm->calls.repeated, a->send, a->count))
         return false;
-    const struct repeated_arguments arguments = {.collective = a->collective,
-                                                 .dtype = a->dtype,
-                                                 .operation = op_resolve(a->op),
-                                                 .send = a->send,
-                                                 .recv = a->recv,
-                                                 .count = a->count,
-                                                 .root = a->root};
-    return call_run_again(comm, &arguments, status);
+    return call_run_again(comm, a, status);
 }
 
 enum tutti_status api_call(const struct arguments *arguments,

@@ -71,7 +71,7 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     return call_with_program(comm, call, found);
 }
 
-bool call_run_again(struct tutti_comm *comm, const struct repeated_arguments *arguments,
+bool call_run_again(struct tutti_comm *comm, const struct arguments *arguments,
                     enum tutti_status *status)
 {
     struct repeated_call *const repeated = &comm->calls.repeated;

@@ -2,14 +2,14 @@
 #ifndef TUTTI_CALL_CALL_H
 #define TUTTI_CALL_CALL_H
 
-#include "call/repeat.h"
+#include "call/arguments.h"
 #include "call/request.h"
 
 /* Takes over call->extra, also on failure. */
 enum tutti_status call_run(struct tutti_comm *comm, struct call *call);
-/* Makes the call that was made before, if it has these arguments and can be made again (repeat.h).
+/* Makes the call that was made before, if it has these arguments, of an EVEN shape, and can be made again (repeat.h).
  * False: nothing happened, and the caller goes the usual way. comm: known. */
-bool call_run_again(struct tutti_comm *comm, const struct repeated_arguments *arguments,
+bool call_run_again(struct tutti_comm *comm, const struct arguments *arguments,
                     enum tutti_status *status);
 
 #endif

@@ -1,15 +1,16 @@
 #include "call/repeat.h"
 
+#include "base/op.h"
 #include "call/communicator.h"
 #include "gpu/gpu.h"
 
-bool repeat_is(const struct tutti_comm *comm, const struct repeated_arguments *arguments)
+bool repeat_is(const struct tutti_comm *comm, const struct arguments *arguments)
 {
     const struct repeated_call *const repeated = &comm->calls.repeated;
     const struct call *const call = &repeated->call;
     return repeated->program != NULL && repeated->forgotten == comm->programs.forgotten &&
            call->send == arguments->send && call->recv == arguments->recv &&
-           call->what.count == arguments->count && call->op == arguments->operation &&
+           call->what.count == arguments->count && call->op == op_resolve(arguments->op) &&
            call->what.collective == arguments->collective &&
            call->what.dtype == arguments->dtype && call->what.root == arguments->root &&
            atomic_load_explicit(&gpu_in_use, memory_order_acquire) == NULL;

@@ -16,20 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "call/arguments.h"
 #include "call/request.h"
 
 struct tutti_comm;
-
-/* What a caller gives; `operation` is one of this library's. */
-struct repeated_arguments {
-    enum collective collective;
-    enum tutti_dtype dtype;
-    const struct tutti_operation *operation;
-    const void *send;
-    void *recv;
-    size_t count;
-    int root;
-};
 
 /* With the domain held, but for the two hints. */
 struct repeated_call {
@@ -48,8 +38,8 @@ static inline bool repeat_is_likely(const struct repeated_call *repeated, const 
            atomic_load_explicit(&repeated->count, memory_order_relaxed) == count;
 }
 
-/* Whether the kept call has these arguments, and may be made again. */
-bool repeat_is(const struct tutti_comm *comm, const struct repeated_arguments *arguments);
+/* Whether the kept call has these arguments, of a shape that is EVEN, and may be made again. */
+bool repeat_is(const struct tutti_comm *comm, const struct arguments *arguments);
 /* Notes a call that has begun with that program. */
 void repeat_note(struct tutti_comm *comm, const struct call *call, struct program *program);
 
