@@ -1,6 +1,11 @@
 #include "domain/domain.h"
 
+#include <sched.h>
+
 #include "base/status.h"
+#include "os/futex.h"
+
+_Thread_local char domain_thread __attribute__((tls_model("initial-exec")));
 
 enum {
     AWAKE_NS = 200000, /* waking an idle core usually costs a fifth of it */
@@ -12,6 +17,45 @@ void domain_init(struct domain *domain, enum progress_result (*pass)(struct prog
 {
     domain->client.progress = pass;
     domain->may_spin = true;
+}
+
+/* Returns when no thread is favoured any more. */
+static void end_favour(struct domain *domain)
+{
+    uintptr_t favoured = atomic_load_explicit(&domain->favoured, memory_order_relaxed);
+    if (favoured > FAVOURED_NOBODY &&
+        atomic_compare_exchange_strong_explicit(&domain->favoured, &favoured, FAVOUR_ENDS,
+                                                memory_order_relaxed, memory_order_relaxed)) {
+        fence_everybody();
+        atomic_store_explicit(&domain->favoured, FAVOURED_NOBODY, memory_order_release);
+    }
+    while (atomic_load_explicit(&domain->favoured, memory_order_acquire) == FAVOUR_ENDS)
+        sched_yield(); /* for the fence of another thread */
+}
+
+static bool is_settled(const struct domain *domain)
+{
+    const uintptr_t favoured = atomic_load_explicit(&domain->favoured, memory_order_acquire);
+    return favoured == FAVOURED_NOBODY_YET || favoured == FAVOURED_NOBODY;
+}
+
+bool domain_try_lock_plainly(struct domain *domain)
+{
+    if (!is_settled(domain)) end_favour(domain);
+    if (atomic_load_explicit(&domain->is_inside, memory_order_acquire) ||
+        atomic_load_explicit(&domain->lock, memory_order_relaxed) != 0 ||
+        atomic_exchange_explicit(&domain->lock, 1, memory_order_acquire) != 0)
+        return false;
+    if (!is_settled(domain)) { /* since the first look */
+        atomic_store_explicit(&domain->lock, 0, memory_order_release);
+        end_favour(domain);
+        return domain_try_lock_plainly(domain);
+    }
+    if (atomic_load_explicit(&domain->favoured, memory_order_relaxed) == FAVOURED_NOBODY_YET)
+        atomic_store_explicit(&domain->favoured,
+                              fence_register() ? domain_this_thread() : FAVOURED_NOBODY,
+                              memory_order_release);
+    return true;
 }
 
 uint64_t domain_awake_ns(const struct domain *domain)

@@ -6,9 +6,22 @@
  *                  waits for a started call, unlock after the current piece then; a thread in a
  *                  blocking call keeps the domain until the call ends.
  *
- * The lock is one word. Its holder may be any thread of the process: a caller, a thread in a wait,
- * or the progress thread once the domain is registered with it. Members are for this header and
- * domain.c.
+ * Its holder may be any thread of the process: a caller, a thread in a wait, or the progress thread
+ * once the domain is registered with it. Members are for this header and domain.c.
+ *
+ * The lock is one word, and to take it costs an exchange, which waits until all stores of this
+ * thread have left its core: in a small call that is as long as a message takes. Most communicators
+ * are used by one thread. So the first thread that takes the lock is *favoured*: from then on it
+ * takes the lock with a store.
+ *
+ *     nobody yet ──the first holder──► that thread ──another thread comes──► ends ──a fence on all threads──► nobody, for good
+ *
+ * Invariants
+ *  1. While a thread is favoured, no other thread holds the lock: an exchange that succeeds looks at
+ *     `favoured` after it, and gives the lock back.
+ *  2. A favoured thread stores `is_inside` before it looks at `favoured`. The other one stores
+ *     `favoured` before the fence, and looks at `is_inside` after it. So one of them sees the other.
+ *  3. Without that fence (os/futex.h) no thread is ever favoured.
  */
 #ifndef TUTTI_DOMAIN_DOMAIN_H
 #define TUTTI_DOMAIN_DOMAIN_H
@@ -21,15 +34,20 @@
 #include "process/progress.h"
 
 struct domain {
-    _Alignas(64) _Atomic uint32_t lock; /* 1: some thread has it */
-    _Atomic uint32_t wanted;            /* threads that wait for it */
-    _Atomic unsigned awake_doublings;   /* how often the time awake before a sleep is doubled */
+    _Alignas(64) _Atomic uint32_t lock; /* 1: some thread has it, and not by favour */
+    _Atomic bool is_inside;     /* the favoured thread has the lock, or looks whether it may */
+    bool is_held_by_favour;     /* the holder's */
+    _Atomic uintptr_t favoured; /* enum domain_favour, or domain_this_thread of that thread */
+    _Atomic uint32_t wanted;    /* threads that wait for it */
+    _Atomic unsigned awake_doublings; /* how often the time awake before a sleep is doubled */
     _Atomic bool has_output;
     bool may_spin, is_last_look;
     bool was_idle; /* nothing moved in the progress thread's last pass */
     _Atomic bool is_registered;
     struct progress_client client;
 };
+
+enum domain_favour { FAVOURED_NOBODY_YET, FAVOUR_ENDS, FAVOURED_NOBODY };
 
 /* Zeroed before. pass: the progress thread's pass over it, see process/progress.h. */
 void domain_init(struct domain *domain,
@@ -42,20 +60,48 @@ static inline struct domain *domain_of(struct progress_client *client)
 
 /* ------------------------------------------------------------------------------------- the lock */
 
-/* Whether the lock is this thread's now. Never waits. */
+/* Of the thread that asks, and of no other one that runs. */
+extern _Thread_local char domain_thread __attribute__((tls_model("initial-exec")));
+static inline uintptr_t domain_this_thread(void)
+{
+    return (uintptr_t)&domain_thread;
+}
+/* The rest of domain_try_lock, for a thread that is not favoured. */
+bool domain_try_lock_plainly(struct domain *domain);
+
+/* Whether the lock is this thread's now. Waits for no holder, only once in the life of a domain for
+ * a fence on all threads. */
 static inline bool domain_try_lock(struct domain *domain)
 {
-    return atomic_load_explicit(&domain->lock, memory_order_relaxed) == 0 &&
-           atomic_exchange_explicit(&domain->lock, 1, memory_order_acquire) == 0;
+    const uintptr_t self = domain_this_thread();
+    if (atomic_load_explicit(&domain->favoured, memory_order_relaxed) != self)
+        return domain_try_lock_plainly(domain);
+    if (atomic_load_explicit(&domain->is_inside, memory_order_acquire) ||
+        atomic_load_explicit(&domain->lock, memory_order_relaxed) != 0)
+        return false; /* its own, from before it was favoured; or one that is given back, see 1 */
+    atomic_store_explicit(&domain->is_inside, true, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst); /* the other thread's fence does the rest */
+    if (__builtin_expect(atomic_load_explicit(&domain->favoured, memory_order_relaxed) != self, 0)) {
+        atomic_store_explicit(&domain->is_inside, false, memory_order_release);
+        return domain_try_lock_plainly(domain);
+    }
+    domain->is_held_by_favour = true;
+    return true;
 }
 static inline void domain_unlock(struct domain *domain)
 {
-    atomic_store_explicit(&domain->lock, 0, memory_order_release); /* pairs with domain_try_lock */
+    if (domain->is_held_by_favour) {
+        domain->is_held_by_favour = false;
+        atomic_store_explicit(&domain->is_inside, false, memory_order_release);
+    } else {
+        atomic_store_explicit(&domain->lock, 0, memory_order_release);
+    } /* both pair with domain_try_lock */
 }
 /* Whether any thread has the lock. */
 static inline bool domain_is_locked(const struct domain *domain)
 {
-    return atomic_load_explicit(&domain->lock, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&domain->lock, memory_order_relaxed) != 0 ||
+           atomic_load_explicit(&domain->is_inside, memory_order_relaxed);
 }
 /* Whether another thread waits for the lock. domain_want: this thread begins to wait;
  * domain_want_no_more: it does not any more. */
