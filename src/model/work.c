@@ -88,13 +88,19 @@ static struct model_work first_path(const struct path_table *table, const struct
 }
 
 /* Rows of networks were measured with a core for each rank, whose caches have what the kernel needs
- * for the next message. If hosts share two cores, and over loopback, messages of 2 KiB take 4 and 8
- * ranks three to five times as long as the row's cost explains. */
-static struct path_cost crowded(struct path_cost cost)
+ * for the next message. If hosts share two cores, messages of 2 KiB take three to five times as
+ * long as the row's cost explains. Over loopback that depends on the machine (up to four times on
+ * one, no more on another), and the bytes of large messages take up to four times as long, too. */
+static struct path_cost crowded(struct path_cost cost, enum model_distance distance)
 {
-    enum { TIMES = 4 };
-    cost.sender_ps *= TIMES;
-    cost.receiver_ps *= TIMES;
+    enum { BETWEEN_HOSTS = 4, LOOPBACK = 2, LOOPBACK_BYTE = 2 };
+    const bool is_loopback = distance == MODEL_SAME_HOST;
+    const uint32_t times = is_loopback ? LOOPBACK : BETWEEN_HOSTS,
+                   byte_times = is_loopback ? LOOPBACK_BYTE : 1;
+    cost.sender_ps *= times;
+    cost.receiver_ps *= times;
+    cost.sender_ps_a_byte *= byte_times;
+    cost.receiver_ps_a_byte *= byte_times;
     return cost;
 }
 
@@ -128,8 +134,8 @@ struct model_work model_work_of(struct model_sender *sender, const struct model_
     answer->memory = memory;
     answer->work = first_path(table, &message, memory);
     if (!table->is_memory && sender->shares_core) {
-        answer->work.cost = crowded(answer->work.cost);
-        answer->work.placing = crowded(answer->work.placing);
+        answer->work.cost = crowded(answer->work.cost, distance);
+        answer->work.placing = crowded(answer->work.placing, distance);
     }
     return answer->work;
 }
