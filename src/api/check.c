@@ -139,10 +139,8 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
 static bool call_repeated(const struct arguments *a, struct tutti_comm *comm,
                           enum tutti_status *status)
 {
-    if (!handle_is_known(comm) || communicator_is_foreign(comm) ||
-        !repeat_is_likely(&comm->calls.repeated, a->send, a->count))
-        return false;
-    return call_run_again(comm, a, status);
+    return handle_is_known(comm) && !communicator_is_foreign(comm) &&
+           call_may_come_again(comm, a) && call_run_again(comm, a, status);
 }
 
 enum tutti_status api_call(const struct arguments *arguments,

@@ -7,7 +7,7 @@
 #include "base/collective.h"
 #include "tutti/tutti.h"
 
-enum shape { SHAPE_EVEN, SHAPE_VARYING, SHAPE_LIST };
+enum arguments_shape { SHAPE_EVEN, SHAPE_VARYING, SHAPE_LIST };
 
 /* VARYING, of the buffers that have a block for each rank. */
 struct block_arguments {
@@ -17,7 +17,7 @@ struct block_arguments {
 /* Small, since each call fills one. */
 struct arguments {
     enum collective collective;
-    enum shape shape;
+    enum arguments_shape shape;
     const void *send; /* LIST: struct tutti_list */
     void *recv;       /* LIST: const struct tutti_list */
     size_t count; /* EVEN: of a block; VARYING: of the buffer that is one block and has no counts */

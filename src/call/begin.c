@@ -228,7 +228,8 @@ enum tutti_status call_alone_gated(struct tutti_comm *comm, struct call *call)
 void call_begin_alone(struct tutti_comm *comm, struct call_request *request)
 {
     request->begun = ++comm->calls.begun[request->slot];
-    board_begin(health_own_calls(&comm->health, request->slot), &request->call->what, request->begun);
+    board_begin(health_own_calls(&comm->health, request->slot), &request->call->what,
+                request->begun);
     gated_begin(comm, request);
 }
 

@@ -35,7 +35,8 @@ static int look_again_and_again(struct tutti_comm *comm, int rank, int size, uin
     struct call_request *const request = calloc(1, sizeof *request);
     RANKS_EXPECT(request != NULL);
     *request = (struct call_request){.base = {.comm = comm, .sequence = 1, .started_ns = BEGIN_NS},
-                                     .call.what = what,
+                                     .call = &request->own,
+                                     .own.what = what,
                                      .begun = 1};
     board_begin(board_calls(board, size, BLOCKS, 0), &what, 1);
     if (rank != BLOCKS) board_begin(board_calls(board, size, rank, 0), &what, 1);

@@ -11,8 +11,8 @@ bool repeat_is(const struct tutti_comm *comm, const struct arguments *arguments)
     return repeated->program != NULL && repeated->forgotten == comm->programs.forgotten &&
            call->send == arguments->send && call->recv == arguments->recv &&
            call->what.count == arguments->count && call->op == op_resolve(arguments->op) &&
-           call->what.collective == arguments->collective &&
-           call->what.dtype == arguments->dtype && call->what.root == arguments->root &&
+           call->what.collective == arguments->collective && call->what.dtype == arguments->dtype &&
+           call->what.root == arguments->root &&
            atomic_load_explicit(&gpu_in_use, memory_order_acquire) == NULL;
 }
 

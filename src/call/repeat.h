@@ -23,14 +23,14 @@ struct tutti_comm;
 
 /* With the domain held, but for the two hints. */
 struct repeated_call {
-    _Atomic uintptr_t send; /* of the last call; any thread may look */
-    _Atomic size_t count;   /* the same */
-    struct call call;       /* complete */
+    _Atomic uintptr_t send;  /* of the last call; any thread may look */
+    _Atomic size_t count;    /* the same */
+    struct call call;        /* complete */
     struct program *program; /* of `call`; NULL: nothing but the hints is kept */
     uint64_t forgotten;      /* as in struct program_cache, when the program was there */
 };
 
-/* Whether it may be worth it to try call_run_again. Any thread. */
+/* Whether it is the same call, as far as the hints say. Any thread. */
 static inline bool repeat_is_likely(const struct repeated_call *repeated, const void *send,
                                     size_t count)
 {
