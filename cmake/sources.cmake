@@ -6,8 +6,8 @@
 # X_fuzz.c: the lists have only those that cannot be built everywhere.
 
 tutti_folder(library src/base
-    collective.c crc32c.c crc32c_instructions.c dtype.c kept_text.c log.c log_limit.c op.c option.c option_mistake.c printable.c
-    rank_map.c sized.c status.c version.c)
+    collective.c crc32c.c crc32c_instructions.c dtype.c encoding.c kept_text.c log.c log_limit.c op.c option.c option_mistake.c
+    printable.c rank_map.c sized.c status.c version.c)
 
 tutti_folder(library src/os
     at_exit.c byte_stream.c close_on_exec.c cpu.c doorbell.c file.c fork.c futex.c hardware.c last_word.c
@@ -63,6 +63,12 @@ if(TUTTI_FUZZ) # kernels parse nothing, and clang takes minutes to instrument th
     file(GLOB kernels CONFIGURE_DEPENDS src/kernel/*.c)
     set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
 endif()
+
+# Codecs follow the same rules.
+tutti_folder(library src/encoding
+    codec_scalar.c encoding.c encoding_reduce.c)
+set_source_files_properties(src/encoding/codec_scalar.c PROPERTIES COMPILE_OPTIONS
+    "-fno-tree-vectorize;-fno-tree-slp-vectorize;-ffp-contract=off")
 
 tutti_folder(library src/memory
     given.c heap.c kind.c ranges.c registrations.c unmapped.c)
@@ -160,7 +166,7 @@ tutti_folder(library src/comm
     mesh.c own_plan.c plans.c shrink.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
 tutti_folder(library src/api
-    api.c argument.c blocks.c check.c message.c)
+    api.c argument.c blocks.c check.c encode.c message.c)
 
 tutti_folder(library train
     agree.c buckets.c checkpoint.c checkpoint_agree.c checkpoint_box.c checkpoint_find.c checkpoint_folder.c
