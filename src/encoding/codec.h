@@ -34,6 +34,11 @@ struct codec_table {
 };
 
 extern const struct codec_table codec_table_scalar;
+#if defined(__x86_64__)
+extern const struct codec_table codec_table_avx2, codec_table_avx512;
+#elif defined(__aarch64__)
+extern const struct codec_table codec_table_neon;
+#endif
 
 /* Of an available level. */
 const struct codec_table *codec_table_of(enum kernel_level level);
@@ -67,13 +72,15 @@ enum {
 
 /* The scale of int8 and int4 for the largest magnitude of a unit, given as bits. By division: with
  * another quotient the scale would change when decoded elements are encoded again. A subnormal
- * scale has too few digits for that, so there is none. */
+ * scale has too few digits for that, so there is none. The largest numbers would decode to infinity
+ * if their scale was rounded up. */
 KERNEL_INLINE float scale_of(uint32_t largest_bits, float largest_integer)
 {
     if (largest_bits >= FLOAT32_INFINITY) return float32_of_bits(FLOAT32_NAN);
     const float scale = divide_one_by_float32(float32_of_bits(largest_bits), largest_integer);
-    return scale < float32_of_bits(FLOAT32_LEAST_NORMAL) ? float32_of_bits(FLOAT32_LEAST_NORMAL)
-                                                         : scale;
+    const uint32_t bits = float32_bits(scale);
+    if (bits < FLOAT32_LEAST_NORMAL) return float32_of_bits(FLOAT32_LEAST_NORMAL);
+    return float32_of_bits(bits - (float32_bits(scale * largest_integer) == FLOAT32_INFINITY));
 }
 
 /* The E8M0 scale for the largest magnitude of a unit, given as bits. */

@@ -43,8 +43,15 @@ enum tutti_encoding encoding_named(const struct kernel_encoding *encoding)
 
 const struct codec_table *codec_table_of(enum kernel_level level)
 {
-    (void)level;
-    return &codec_table_scalar;
+    switch (level) {
+#if defined(__x86_64__)
+    case KERNEL_AVX2: return &codec_table_avx2;
+    case KERNEL_AVX512: return &codec_table_avx512;
+#elif defined(__aarch64__)
+    case KERNEL_NEON: return &codec_table_neon;
+#endif
+    default: return &codec_table_scalar;
+    }
 }
 
 /* ----------------------------------------------------------------------------- 16-bit elements
