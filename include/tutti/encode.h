@@ -61,6 +61,8 @@
 extern "C" {
 #endif
 
+/* ------------------------------------------------------------------------------------ encodings */
+
 /* How elements lie in a message, or in memory that tutti_encode wrote. */
 enum tutti_encoding {
     TUTTI_ENCODING_NONE = 0, /* elements as they are */
@@ -85,6 +87,8 @@ TUTTI_API const char *tutti_encoding_name(enum tutti_encoding encoding);
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_encoding_find(const char *name,
                                                                enum tutti_encoding *encoding);
 
+/* ------------------------------------------------------------------------ encoding and decoding */
+
 /* The number of bytes that `count` elements of the dtype have when encoded: whole units. 0 elements
  * have 0 bytes. Any thread; does not block. Returns INVALID_OPTIONS if `encoding` is no encoding
  * (TUTTI_ENCODING_NONE is none), INVALID_DTYPE if `dtype` is no dtype, UNSUPPORTED if the encoding
@@ -103,21 +107,27 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_encode(enum tutti_encoding enco
                                                         enum tutti_dtype dtype, const void *elements,
                                                         size_t count, void *encoded);
 
-/* Decodes what tutti_encode made of `count` elements. Like tutti_encode with the two pointers
- * exchanged: `encoded` holds tutti_encoded_size bytes, and `elements` has room for the elements. Any
- * bytes can be decoded; bytes that tutti_encode did not write may encode to other bytes again. */
+/* Decodes what tutti_encode made of `count` elements: tutti_encoded_size bytes at `encoded`, which no
+ * element overlaps, to `elements`, which has room for the elements. Both may have any alignment. The
+ * function keeps neither pointer. Any thread; does not block, but takes the time of a pass over the
+ * memory. Any bytes can be decoded; bytes that tutti_encode did not write may encode to other bytes
+ * again. Errors are those of tutti_encode; nothing was written then. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_decode(enum tutti_encoding encoding,
                                                         enum tutti_dtype dtype, const void *encoded,
                                                         size_t count, void *elements);
 
-/* Like tutti_encode, and stores what the encoding loses: residual[i] = elements[i] - decoded[i]. The
- * residual is `count` elements of the dtype. It may be `elements` itself; otherwise it overlaps
- * neither of the others. decoded[i] + residual[i] is elements[i], bit for bit, with two exceptions:
+/* Encodes like tutti_encode, and stores what the encoding loses: residual[i] = elements[i] -
+ * decoded[i]. `encoded` has room for tutti_encoded_size bytes, and `residual` for `count` elements of
+ * the dtype. The residual may be `elements` itself; otherwise no two of the three overlap. The
+ * function keeps no pointer. Any thread; does not block, but takes the time of a pass over the
+ * memory. Errors are those of tutti_encode; nothing was written then.
+ *
+ * decoded[i] + residual[i], added in float32, is elements[i], bit for bit, with two exceptions:
  *   - Where decoded[i] is not finite, the residual is 0. So what is fed back from step to step never
  *     becomes NaN because of one step.
  *   - int8, int4 and mxint8 decode -0 to +0, so there the sum is +0.
- * The subtraction is exact because decoded[i] is 0 or between half of elements[i] and twice that
- * (Sterbenz' lemma). */
+ * The subtraction is exact because decoded[i] is 0, or between half of elements[i] and twice that
+ * (Sterbenz, Floating-Point Computation, 1974). */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_encode_residual(enum tutti_encoding encoding,
                                                                  enum tutti_dtype dtype,
                                                                  const void *elements, size_t count,

@@ -84,7 +84,7 @@ static enum tutti_status check_places(const char *call, const void *elements, co
 enum tutti_status tutti_encoded_size(enum tutti_encoding encoding, enum tutti_dtype dtype,
                                      size_t count, size_t *bytes)
 {
-    struct shape_of_encoded shape;
+    struct shape_of_encoded shape = {NULL, 0, 0};
     TRY(check_shape("encoded_size", encoding, dtype, count, &shape));
     TRY(api_check_buffer("encoded_size", "bytes", bytes, sizeof *bytes));
     *bytes = shape.encoded_bytes;
@@ -94,7 +94,7 @@ enum tutti_status tutti_encoded_size(enum tutti_encoding encoding, enum tutti_dt
 enum tutti_status tutti_encode(enum tutti_encoding encoding, enum tutti_dtype dtype,
                                const void *elements, size_t count, void *encoded)
 {
-    struct shape_of_encoded shape;
+    struct shape_of_encoded shape = {NULL, 0, 0};
     TRY(check_shape("encode", encoding, dtype, count, &shape));
     TRY(check_places("encode", elements, encoded, &shape));
     encoding_encode(kernel_level_chosen(), shape.format, elements, count, encoded);
@@ -104,7 +104,7 @@ enum tutti_status tutti_encode(enum tutti_encoding encoding, enum tutti_dtype dt
 enum tutti_status tutti_decode(enum tutti_encoding encoding, enum tutti_dtype dtype,
                                const void *encoded, size_t count, void *elements)
 {
-    struct shape_of_encoded shape;
+    struct shape_of_encoded shape = {NULL, 0, 0};
     TRY(check_shape("decode", encoding, dtype, count, &shape));
     TRY(check_places("decode", elements, encoded, &shape));
     encoding_decode(kernel_level_chosen(), shape.format, encoded, count, elements);
@@ -116,7 +116,7 @@ enum tutti_status tutti_encode_residual(enum tutti_encoding encoding, enum tutti
                                         void *residual)
 {
     const char *const call = "encode_residual";
-    struct shape_of_encoded shape;
+    struct shape_of_encoded shape = {NULL, 0, 0};
     TRY(check_shape(call, encoding, dtype, count, &shape));
     TRY(check_places(call, elements, encoded, &shape));
     TRY(api_check_buffer(call, "residual", residual, shape.element_bytes));

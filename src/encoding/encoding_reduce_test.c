@@ -200,8 +200,7 @@ static void check_level(const struct trial *trial, enum kernel_level level, size
     for (unsigned o = 0; o < trial->other_count; o++)
         check_place(trial, &places[2 + o], &trial->place_formats[2 + o]);
     for (unsigned s = 0; s < trial->source_count; s++) place_check(&sources[s]);
-    if (trial->in_place >= 0)
-        memcpy(sources[trial->in_place].at, kept.room + (kept.at - kept.room), kept.bytes);
+    if (trial->in_place >= 0) memcpy(sources[trial->in_place].room, kept.room, sizeof(kept.room));
 }
 
 static void kernels_give_what_the_single_steps_give(void **state)
