@@ -7,7 +7,8 @@
  *
  * GB/s counts the bytes of the plain elements, float32, once. The number behind it is the time of a
  * memcpy of these elements, as a share of the time of the job: above 1 the job is faster. Both take
- * turns, so that a busy machine disturbs both alike; each figure is the median of the turns.
+ * turns, and time is this thread's on its core, so that a busy machine disturbs little, and both
+ * alike; each figure is the median of the turns.
  *     encode    elements to bytes
  *     decode    bytes to elements
  *     residual  encode, and what is lost
@@ -40,6 +41,11 @@ static struct {
     float *elements, *copy;
     unsigned char *came[CAME], *sent;
 } memory;
+
+static double cpu_us(void)
+{
+    return read_us(CLOCK_THREAD_CPUTIME_ID);
+}
 
 static void run(enum job job, enum kernel_level level, const struct kernel_encoding *encoding,
                 size_t count)
@@ -82,15 +88,15 @@ static double measure(enum job job, enum kernel_level level, const struct kernel
 {
     double times[TURNS], copies[TURNS];
     for (int turn = 0; turn < TURNS; turn++) {
-        double start = now_us();
+        double start = cpu_us();
         for (unsigned i = 0; i < repeats; i++) {
             kernel_copy(memory.copy, memory.elements, count * sizeof(float));
             __asm__ volatile("" ::: "memory");
         }
-        copies[turn] = (now_us() - start) / repeats;
-        start = now_us();
+        copies[turn] = (cpu_us() - start) / repeats;
+        start = cpu_us();
         for (unsigned i = 0; i < repeats; i++) run(job, level, encoding, count);
-        times[turn] = (now_us() - start) / repeats;
+        times[turn] = (cpu_us() - start) / repeats;
     }
     *memcpy_us = median(copies, TURNS);
     return median(times, TURNS);

@@ -12,15 +12,16 @@ KERNEL_INLINE uint32_t largest_lane(vector_int32 a)
 
 KERNEL_INLINE codes narrow_codes(const vector_int32 *lanes)
 {
-    codes group;
+    int8x16_t parts[2];
     for (int part = 0; part < 2; part++, lanes += 4) {
         const int16x8_t low =
             vcombine_s16(vmovn_s32((int32x4_t)lanes[0]), vmovn_s32((int32x4_t)lanes[1]));
         const int16x8_t high =
             vcombine_s16(vmovn_s32((int32x4_t)lanes[2]), vmovn_s32((int32x4_t)lanes[3]));
-        const int8x16_t bytes = vcombine_s8(vmovn_s16(low), vmovn_s16(high));
-        memcpy((unsigned char *)&group + part * sizeof(bytes), &bytes, sizeof(bytes));
+        parts[part] = vcombine_s8(vmovn_s16(low), vmovn_s16(high));
     }
+    codes group;
+    memcpy(&group, parts, sizeof(group));
     return group;
 }
 
