@@ -100,8 +100,8 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_encoded_size(enum tutti_encodin
 
 /* Encodes `count` elements at `elements` to `encoded`, which has room for tutti_encoded_size bytes
  * and overlaps no element. Both may have any alignment. The function keeps neither pointer. Any
- * thread; does not block, but takes the time of a pass over the memory. Errors are those of
- * tutti_encoded_size, and INVALID_BUFFER if a pointer is NULL with a count above 0, or the two
+ * thread; does not block, but takes the time of a pass over the memory. Fails like
+ * tutti_encoded_size, and with INVALID_BUFFER if a pointer is NULL with a count above 0, or the two
  * overlap; nothing was written then. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_encode(enum tutti_encoding encoding,
                                                         enum tutti_dtype dtype, const void *elements,
@@ -111,7 +111,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_encode(enum tutti_encoding enco
  * element overlaps, to `elements`, which has room for the elements. Both may have any alignment. The
  * function keeps neither pointer. Any thread; does not block, but takes the time of a pass over the
  * memory. Any bytes can be decoded; bytes that tutti_encode did not write may encode to other bytes
- * again. Errors are those of tutti_encode; nothing was written then. */
+ * again. Fails like tutti_encode; nothing was written then. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_decode(enum tutti_encoding encoding,
                                                         enum tutti_dtype dtype, const void *encoded,
                                                         size_t count, void *elements);
@@ -120,7 +120,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_decode(enum tutti_encoding enco
  * decoded[i]. `encoded` has room for tutti_encoded_size bytes, and `residual` for `count` elements of
  * the dtype. The residual may be `elements` itself; otherwise no two of the three overlap. The
  * function keeps no pointer. Any thread; does not block, but takes the time of a pass over the
- * memory. Errors are those of tutti_encode; nothing was written then.
+ * memory. Fails like tutti_encode; nothing was written then.
  *
  * decoded[i] + residual[i], added in float32, is elements[i], bit for bit, with two exceptions:
  *   - Where decoded[i] is not finite, the residual is 0. So what is fed back from step to step never
