@@ -6,8 +6,8 @@
 # X_fuzz.c: the lists have only those that cannot be built everywhere.
 
 tutti_folder(library src/base
-    collective.c crc32c.c crc32c_instructions.c dtype.c kept_text.c log.c log_limit.c op.c option.c option_mistake.c printable.c
-    rank_map.c sized.c status.c version.c)
+    collective.c crc32c.c crc32c_instructions.c dtype.c encoding.c kept_text.c log.c log_limit.c op.c option.c option_mistake.c
+    printable.c rank_map.c sized.c status.c version.c)
 
 tutti_folder(library src/os
     at_exit.c byte_stream.c close_on_exec.c cpu.c doorbell.c file.c fork.c futex.c hardware.c last_word.c
@@ -44,14 +44,18 @@ tutti_folder(library src/kernel
     kernel.c kernel_pages.c kernel_scalar.c kernel_user.c
     IF for_x86 kernel_avx2.c kernel_avx512.c
     IF for_arm kernel_neon.c)
-set(vector_kernels src/kernel/kernel_avx2.c src/kernel/kernel_avx512.c)
-set_source_files_properties(src/kernel/kernel_scalar.c PROPERTIES COMPILE_OPTIONS
+tutti_folder(library src/encoding
+    codec_scalar.c encoding.c encoding_reduce.c
+    IF for_x86 codec_avx2.c codec_avx512.c
+    IF for_arm codec_neon.c)
+set(vector_kernels src/kernel/kernel_avx2.c src/kernel/kernel_avx512.c src/encoding/codec_avx2.c src/encoding/codec_avx512.c)
+set_source_files_properties(src/kernel/kernel_scalar.c src/encoding/codec_scalar.c PROPERTIES COMPILE_OPTIONS
     "-fno-tree-vectorize;-fno-tree-slp-vectorize;-ffp-contract=off")
-set_source_files_properties(src/kernel/kernel_avx2.c PROPERTIES COMPILE_OPTIONS
+set_source_files_properties(src/kernel/kernel_avx2.c src/encoding/codec_avx2.c PROPERTIES COMPILE_OPTIONS
     "-mavx2;-mf16c;-ffp-contract=off")
-set_source_files_properties(src/kernel/kernel_avx512.c PROPERTIES COMPILE_OPTIONS
+set_source_files_properties(src/kernel/kernel_avx512.c src/encoding/codec_avx512.c PROPERTIES COMPILE_OPTIONS
     "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mprefer-vector-width=512;-ffp-contract=off")
-set_source_files_properties(src/kernel/kernel_neon.c PROPERTIES COMPILE_OPTIONS
+set_source_files_properties(src/kernel/kernel_neon.c src/encoding/codec_neon.c PROPERTIES COMPILE_OPTIONS
     "-ffp-contract=off")
 # Kernels of vectors take minutes to compile with sanitizers.
 if(TUTTI_SANITIZE MATCHES "thread") # ranks use the scalar kernel then (cmake/tests.cmake)
@@ -60,7 +64,7 @@ elseif(TUTTI_SANITIZE) # what vectors compute is defined for all values; what th
     set_property(SOURCE ${vector_kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
 endif()
 if(TUTTI_FUZZ) # kernels parse nothing, and clang takes minutes to instrument them
-    file(GLOB kernels CONFIGURE_DEPENDS src/kernel/*.c)
+    file(GLOB kernels CONFIGURE_DEPENDS src/kernel/*.c src/encoding/*.c)
     set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
 endif()
 
@@ -160,7 +164,7 @@ tutti_folder(library src/comm
     mesh.c own_plan.c plans.c shrink.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
 tutti_folder(library src/api
-    api.c argument.c blocks.c check.c message.c)
+    api.c argument.c blocks.c check.c encode.c message.c)
 
 tutti_folder(library train
     agree.c buckets.c checkpoint.c checkpoint_agree.c checkpoint_box.c checkpoint_find.c checkpoint_folder.c

@@ -41,8 +41,11 @@ struct kernel_format {
 /* The formats of a kernel call. Encoded elements begin with a unit, and end with a whole one unless
  * the chunk ends there. */
 struct kernel_formats {
-    struct kernel_format destination;             /* a call with formats has no `also` */
+    struct kernel_format destination, also;
     const struct kernel_format *sources, *others; /* one for each */
+    /* NULL: none. Otherwise every place, plain or encoded, gets the result as it is after it was
+     * encoded and decoded: what a rank keeps is then what all others decode. */
+    const struct kernel_encoding *through;
 };
 
 #endif

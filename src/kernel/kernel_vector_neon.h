@@ -104,7 +104,7 @@ static __attribute__((noinline, unused)) void part_write(unsigned char *to, cons
     memcpy(to, vector, bytes);
 }
 
-static void copy_plain(void *destination, const void *source, size_t bytes)
+static __attribute__((unused)) void copy_plain(void *destination, const void *source, size_t bytes)
 {
     memcpy(destination, source, bytes);
 }

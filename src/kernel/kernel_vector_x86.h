@@ -168,7 +168,8 @@ KERNEL_INLINE void copy_block(unsigned char *to, const unsigned char *from, int 
 }
 
 /* Copies with stores past the caches, whole cache lines at a time; the caller fences. */
-static void copy_past_caches(void *destination, const void *source, size_t bytes)
+static __attribute__((unused)) void copy_past_caches(void *destination, const void *source,
+                                                     size_t bytes)
 {
     enum { ROW = 256, BLOCK = 512, LINE = 64 };
     unsigned char *to = destination;

@@ -547,7 +547,9 @@ static void start_one(struct game *game, struct bay *bay)
         formats[i] = (struct kernel_format){
             NULL, bay->places[i].where == DEVICE ? &game->device->kind : NULL};
     }
-    const struct kernel_formats all = {formats[0], formats + bay->destination_count, formats + 1};
+    const struct kernel_formats all = {.destination = formats[0],
+                                       .sources = formats + bay->destination_count,
+                                       .others = formats + 1};
     call.destination = places[0];
     call.others = places + 1;
     call.other_count = bay->destination_count - 1;

@@ -15,7 +15,8 @@ from tutti._library import library
 
 ROOT = Path(__file__).resolve().parents[3]
 HEADER = ROOT / "include" / "tutti" / "tutti.h"
-PLAN_HEADER = ROOT / "include" / "tutti" / "plan.h"  # which includes the other one
+ENCODE_HEADER = ROOT / "include" / "tutti" / "encode.h"
+FURTHER_HEADERS = [ENCODE_HEADER, ROOT / "include" / "tutti" / "plan.h"]  # they include the other one
 
 STRUCTS = {
     "tutti_id": _header.Id,
@@ -39,6 +40,8 @@ def expected_values():
         yield f"TUTTI_{status.name}", int(status)
     for dtype in _header.Dtype:
         yield f"TUTTI_{dtype.name.upper()}", int(dtype)
+    for encoding in _header.Encoding:
+        yield f"TUTTI_ENCODING_{encoding.name}", int(encoding)
     for name, value in _header.OPERATIONS.items():
         yield f"(size_t)TUTTI_{name.upper()}", value
     for name in ("ANY_RANK", "ANY_TAG", "NO_COLOR"):
@@ -59,7 +62,7 @@ def test_constants_and_structs_are_those_of_the_header(tmp_path):
     lines = "".join(f'    printf("%lld\\n", (long long)({text}));\n' for text, _ in wanted)
     source = tmp_path / "values.c"
     source.write_text(
-        f'#include <stdio.h>\n#include "tutti/tutti.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
+        f'#include <stdio.h>\n#include "tutti/encode.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
     )
     program = tmp_path / "values"
     subprocess.run([compiler, "-I", ROOT / "include", source, "-o", program], check=True)
@@ -68,18 +71,19 @@ def test_constants_and_structs_are_those_of_the_header(tmp_path):
 
 
 def test_every_struct_and_constant_of_the_header_is_here():
-    text = HEADER.read_text()
+    text = HEADER.read_text() + ENCODE_HEADER.read_text()
     structs = set(re.findall(r"^struct (\w+) \{", text, re.M))
     assert structs == set(STRUCTS)
     for enum, known in (
         ("tutti_status", _header.Status),
         ("tutti_dtype", _header.Dtype),
+        ("tutti_encoding", _header.Encoding),
         ("tutti_integrity", _header.Integrity),
         ("tutti_encryption", _header.Encryption),
     ):
         body = re.search(rf"enum {enum} \{{(.*?)\n\}};", text, re.S).group(1)
         body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
-        names = re.findall(r"TUTTI_(?:INTEGRITY_|ENCRYPTION_)?(\w+)", body)
+        names = re.findall(r"TUTTI_(?:INTEGRITY_|ENCRYPTION_|ENCODING_)?(\w+)", body)
         assert [name.lower() for name in names] == [member.name.lower() for member in known]
 
 
@@ -87,8 +91,10 @@ def test_every_function_of_the_headers_is_here(tmp_path):
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         pytest.skip("there is no C compiler here")
-    command = [compiler, "-E", "-P", "-I", ROOT / "include", PLAN_HEADER]
-    text = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode()
+    text = ""
+    for header in FURTHER_HEADERS:
+        command = [compiler, "-E", "-P", "-I", ROOT / "include", header]
+        text += subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode()
     declared = {}
     for name, arguments in re.findall(r"\btutti_(\w+)\s*\(((?:[^()]|\([^()]*\))*)\)\s*;", text):
         declared[name] = 0 if arguments.strip() == "void" else arguments.count(",") + 1

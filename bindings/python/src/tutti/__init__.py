@@ -20,6 +20,7 @@ from ._communicator import (
     create_id,
     init,
 )
+from ._encodings import decode, encode, encoded_size
 from ._errors import (
     Aborted,
     Error,
@@ -34,7 +35,7 @@ from ._errors import (
     Truncated,
     Unsupported,
 )
-from ._header import ANY_RANK, ANY_TAG, Dtype, Status
+from ._header import ANY_RANK, ANY_TAG, Dtype, Encoding, Status
 from ._library import library as _library
 from ._memory import Registration, empty, register
 from ._operations import (
@@ -84,6 +85,7 @@ __all__ = [
     "BXOR",
     "Communicator",
     "Dtype",
+    "Encoding",
     "Error",
     "Failure",
     "Footprint",
@@ -118,7 +120,10 @@ __all__ = [
     "__version__",
     "bfloat16",
     "create_id",
+    "decode",
     "empty",
+    "encode",
+    "encoded_size",
     "float16",
     "float32",
     "float64",

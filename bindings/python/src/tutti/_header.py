@@ -1,4 +1,4 @@
-"""tutti.h and plan.h in ctypes: its structs, its constants, and what its functions take.
+"""tutti.h, encode.h and plan.h in ctypes: its structs, its constants, and what its functions take.
 
 A test compares all of this with the headers. Nothing here needs the library.
 """
@@ -53,6 +53,21 @@ class Status(IntEnum):
     MINORITY = 29
     CORRUPT = 30
     REVOKED = 31
+
+
+class Encoding(IntEnum):
+    """How elements lie in fewer bytes; what `encode` and `decode` take, or its name."""
+
+    NONE = 0
+    FLOAT16 = 1
+    BFLOAT16 = 2
+    FP8_E4M3 = 3
+    FP8_E5M2 = 4
+    INT8 = 5
+    INT4 = 6
+    MXFP8 = 7
+    MXINT8 = 8
+    MXFP4 = 9
 
 
 class Integrity(IntEnum):
@@ -304,6 +319,13 @@ FUNCTIONS = {
     "mem_free": (Int, (Pointer,)),
     "mem_register": (Int, (Pointer, Size)),
     "mem_unregister": (Int, (Pointer,)),
+    # encode.h
+    "encoding_name": (ctypes.c_char_p, (Int,)),
+    "encoding_find": (Int, (ctypes.c_char_p, Pointer)),
+    "encoded_size": (Int, (Int, Int, Size, Pointer)),
+    "encode": (Int, (Int, Int, Pointer, Size, Pointer)),
+    "decode": (Int, (Int, Int, Pointer, Size, Pointer)),
+    "encode_residual": (Int, (Int, Int, Pointer, Size, Pointer, Pointer)),
     # plan.h
     "plan_create": (Int, (ctypes.c_char_p, Int, Int, Int, Pointer)),
     "plan_scratch": (Int, (Pointer, Int, ctypes.c_uint32)),
