@@ -13,6 +13,8 @@
  * them. So N ranks compute what one process computes, up to the order of float32 sums;
  * --check-single shows it.
  *
+ * --compress averages approximately, in fewer bytes (tutti/train/compress.h).
+ *
  * The model guesses the next character from the CONTEXT characters before it:
  *
  *     characters ── embedding ── inputs ── weights1 ── tanh ── hidden ── weights2 ── softmax ── next character
@@ -30,6 +32,7 @@
 #include <unistd.h>
 
 #include "tutti/train.h"
+#include "tutti/train/compress.h"
 #include "tutti/tutti.h"
 
 enum {
@@ -52,6 +55,8 @@ struct settings {
     float rate;
     uint64_t seed;
     bool check_single, sample;
+    /* For averaging gradients; with the method NONE buckets do it. */
+    struct tutti_compressor_options compression;
 };
 
 /* --------------------------------------------------------------------------------- small things */
@@ -357,16 +362,24 @@ static double loss_sum(const struct model *model, const unsigned char *nexts, in
     return sum;
 }
 
-static void mark_ready(struct tutti_buckets *buckets, enum part part)
+/* Averages gradients: buckets as they are, or a compressor in fewer bytes. The other is NULL. */
+struct averager {
+    struct tutti_buckets *buckets;
+    struct tutti_compressor *compressor;
+};
+
+static void mark_ready(const struct averager *averager, enum part part)
 {
-    check(tutti_buckets_ready(buckets, part), "averaging the gradients");
+    check(averager->compressor != NULL ? tutti_compressor_ready(averager->compressor, part)
+                                       : tutti_buckets_ready(averager->buckets, part),
+          "averaging the gradients");
 }
 
 /* Adds scale times the rows' gradient to *gradient, after forward(). Parts are averaged from the
  * moment they are ready. */
 static void backward(const struct model *model, const unsigned char *const *contexts,
                      const unsigned char *nexts, int rows, float scale, struct workspace *space,
-                     struct model *gradient, struct tutti_buckets *buckets)
+                     struct model *gradient, const struct averager *averager)
 {
     const int h = model->hidden, s = model->symbols;
     float *d_outputs = space->outputs;
@@ -376,8 +389,8 @@ static void backward(const struct model *model, const unsigned char *const *cont
     multiply_add(gradient->weights2, flip(space->hidden, rows, h, space->flipped), d_outputs, h,
                  rows, s);
     add_columns(gradient->bias2, d_outputs, rows, s);
-    mark_ready(buckets, PART_BIAS2);
-    mark_ready(buckets, PART_WEIGHTS2);
+    mark_ready(averager, PART_BIAS2);
+    mark_ready(averager, PART_WEIGHTS2);
 
     memset(space->d_hidden, 0, (size_t)rows * (size_t)h * sizeof(float));
     multiply_add(space->d_hidden, d_outputs, flip(model->weights2, h, s, space->flipped), rows, s,
@@ -388,8 +401,8 @@ static void backward(const struct model *model, const unsigned char *const *cont
     multiply_add(gradient->weights1, flip(space->inputs, rows, INPUTS, space->flipped),
                  space->d_hidden, INPUTS, rows, h);
     add_columns(gradient->bias1, space->d_hidden, rows, h);
-    mark_ready(buckets, PART_BIAS1);
-    mark_ready(buckets, PART_WEIGHTS1);
+    mark_ready(averager, PART_BIAS1);
+    mark_ready(averager, PART_WEIGHTS1);
 
     memset(space->d_inputs, 0, (size_t)rows * INPUTS * sizeof(float));
     multiply_add(space->d_inputs, space->d_hidden, flip(model->weights1, INPUTS, h, space->flipped),
@@ -401,23 +414,59 @@ static void backward(const struct model *model, const unsigned char *const *cont
             for (int j = 0; j < EMBEDDING; j++) to[j] += d_input[j];
         }
     }
-    mark_ready(buckets, PART_EMBEDDING);
+    mark_ready(averager, PART_EMBEDDING);
 }
 
-static struct tutti_buckets *buckets_create(const struct model *gradient, struct tutti_comm *comm)
+static struct averager averager_create(const struct model *gradient,
+                                       const struct tutti_compressor_options *compression,
+                                       struct tutti_comm *comm)
 {
     const size_t h = (size_t)gradient->hidden, s = (size_t)gradient->symbols;
-    const struct tutti_gradient parts[PARTS] = {
-        [PART_EMBEDDING] = {gradient->embedding, s * EMBEDDING, TUTTI_FLOAT32},
-        [PART_WEIGHTS1] = {gradient->weights1, INPUTS * h, TUTTI_FLOAT32},
-        [PART_BIAS1] = {gradient->bias1, h, TUTTI_FLOAT32},
-        [PART_WEIGHTS2] = {gradient->weights2, h * s, TUTTI_FLOAT32},
-        [PART_BIAS2] = {gradient->bias2, s, TUTTI_FLOAT32}};
+    const struct tutti_compress_tensor parts[PARTS] = {
+        [PART_EMBEDDING] = {"embedding", gradient->embedding, s, EMBEDDING},
+        [PART_WEIGHTS1] = {"weights1", gradient->weights1, INPUTS, h},
+        [PART_BIAS1] = {"bias1", gradient->bias1, 1, h},
+        [PART_WEIGHTS2] = {"weights2", gradient->weights2, h, s},
+        [PART_BIAS2] = {"bias2", gradient->bias2, 1, s}};
+    struct averager averager = {NULL, NULL};
+    if (compression->method != TUTTI_COMPRESS_NONE) {
+        struct tutti_compressor_options options = *compression;
+        options.bucket_bytes = BUCKET_BYTES;
+        check(tutti_compressor_create(parts, PARTS, &options, comm, &averager.compressor),
+              "compressor for gradients");
+        return averager;
+    }
+    struct tutti_gradient gradients[PARTS];
+    for (int i = 0; i < PARTS; i++)
+        gradients[i] =
+            (struct tutti_gradient){parts[i].data, parts[i].rows * parts[i].columns, TUTTI_FLOAT32};
     struct tutti_buckets_options options = TUTTI_BUCKETS_OPTIONS_INIT;
     options.bucket_bytes = BUCKET_BYTES;
-    struct tutti_buckets *buckets;
-    check(tutti_buckets_create(parts, PARTS, &options, comm, &buckets), "buckets for gradients");
-    return buckets;
+    check(tutti_buckets_create(gradients, PARTS, &options, comm, &averager.buckets),
+          "buckets for gradients");
+    return averager;
+}
+
+static void averager_finish(const struct averager *averager)
+{
+    check(averager->compressor != NULL ? tutti_compressor_finish(averager->compressor, NULL)
+                                       : tutti_buckets_finish(averager->buckets, NULL),
+          "averaging the gradients");
+}
+
+/* How many times fewer bytes a rank contributes than it has gradients. */
+static double averager_ratio(const struct averager *averager)
+{
+    struct tutti_compressor_counters counters = {.size_bytes = sizeof counters};
+    if (averager->compressor == NULL) return 1;
+    check(tutti_compressor_count(averager->compressor, &counters), "counting bytes");
+    return (double)counters.gradient_bytes / (double)counters.payload_bytes;
+}
+
+static void averager_free(const struct averager *averager)
+{
+    tutti_buckets_free(averager->buckets);
+    tutti_compressor_free(averager->compressor);
 }
 
 /* ------------------------------------------------------------------------------------- training */
@@ -426,7 +475,7 @@ struct outcome {
     struct model model;
     double losses[REPORTS]; /* means over the batches since the report before */
     double train_loss, held_out_loss;
-    double seconds, communication_s;
+    double seconds, communication_s, ratio;
 };
 
 /* The rows of a batch or an evaluation that are this rank's. */
@@ -494,7 +543,7 @@ static void train(const struct settings *settings, const struct text *text, stru
 
     struct model model = model_create(settings->hidden, text->symbol_count);
     struct model gradient = model_create(settings->hidden, text->symbol_count);
-    struct tutti_buckets *buckets = buckets_create(&gradient, comm);
+    const struct averager averager = averager_create(&gradient, &settings->compression, comm);
     struct workspace space = workspace_create(&model, rows > 0 ? rows : 1);
     float *velocity = allocate(model.count, sizeof *velocity);
     const unsigned char **contexts = allocate((size_t)rows + 1, sizeof *contexts);
@@ -520,10 +569,10 @@ static void train(const struct settings *settings, const struct text *text, stru
         memset(gradient.values, 0, gradient.count * sizeof(float));
         forward(&model, contexts, rows, &space);
         losses += loss_sum(&model, nexts, rows, &space);
-        backward(&model, contexts, nexts, rows, scale, &space, &gradient, buckets);
+        backward(&model, contexts, nexts, rows, scale, &space, &gradient, &averager);
 
         const double started = now_s();
-        check(tutti_buckets_finish(buckets, NULL), "averaging the gradients");
+        averager_finish(&averager);
         communication_s += now_s() - started;
 
         const float done = (float)step / (float)settings->steps;
@@ -552,8 +601,9 @@ static void train(const struct settings *settings, const struct text *text, stru
     outcome->held_out_loss =
         evaluate(&model, text, text->held_out, text->held_out_count, &space, comm);
     outcome->model = model;
+    outcome->ratio = averager_ratio(&averager);
 
-    tutti_buckets_free(buckets);
+    averager_free(&averager);
     tutti_mem_free(gradient.values);
     workspace_free(&space);
     free(velocity);
@@ -581,6 +631,8 @@ static void report(const struct settings *settings, const struct outcome *outcom
            "%.1f%%, max "
            "%.1f%%),\n               waiting for each other included\n",
            100 * shares[1] / tutti_comm_size(comm), 100 * shares[0], 100 * shares[2]);
+    if (outcome->ratio > 1)
+        printf("compression    gradients went in 1/%.1f of their bytes\n", outcome->ratio);
     fflush(stdout);
 }
 
@@ -654,6 +706,9 @@ static const char usage[] =
     "  --hidden N       width of the hidden layer (default 256)\n"
     "  --lr RATE        learning rate at the start (default 0.2)\n"
     "  --seed N         (default 1)\n"
+    "  --compress HOW   average gradients in fewer bytes: powersgd:RANK, top:SHARE, or an encoding "
+    "such as int8\n"
+    "  --no-feedback    drop what compression leaves out, rather than to send it later\n"
     "  --check-single   train again in one process; exit with 1 if the result differs by more than "
     "rounding\n"
     "  --sample         let the model write something\n";
@@ -671,15 +726,35 @@ static bool parse_number(const char *text, double min, double max, double *numbe
     return end != text && *end == '\0' && *number >= min && *number <= max;
 }
 
+/* powersgd:4, top:0.01, int8 */
+static bool parse_compression(const char *text, struct tutti_compressor_options *compression)
+{
+    double number;
+    if (strncmp(text, "powersgd:", 9) == 0) {
+        if (!parse_number(text + 9, 1, TUTTI_COMPRESS_RANK_MAX, &number)) return false;
+        compression->method = TUTTI_COMPRESS_LOW_RANK;
+        compression->rank = (int)number;
+        return true;
+    }
+    if (strncmp(text, "top:", 4) == 0) {
+        compression->method = TUTTI_COMPRESS_TOP_K;
+        return parse_number(text + 4, 1e-9, 1, &compression->share);
+    }
+    compression->method = TUTTI_COMPRESS_ENCODED;
+    return tutti_encoding_find(text, &compression->encoding) == TUTTI_OK &&
+           compression->encoding != TUTTI_ENCODING_NONE;
+}
+
 /* Returns -1 to go on, otherwise the exit code. */
 static int parse_options(int argument_count, char **arguments, struct settings *settings)
 {
     static const struct option list[] = {
-        {"text", required_argument, NULL, 't'},   {"steps", required_argument, NULL, 's'},
-        {"batch", required_argument, NULL, 'b'},  {"hidden", required_argument, NULL, 'h'},
-        {"lr", required_argument, NULL, 'l'},     {"seed", required_argument, NULL, 'r'},
-        {"check-single", no_argument, NULL, 'c'}, {"sample", no_argument, NULL, 'p'},
-        {"help", no_argument, NULL, '?' + 256},   {NULL, 0, NULL, 0}};
+        {"text", required_argument, NULL, 't'},     {"steps", required_argument, NULL, 's'},
+        {"batch", required_argument, NULL, 'b'},    {"hidden", required_argument, NULL, 'h'},
+        {"lr", required_argument, NULL, 'l'},       {"seed", required_argument, NULL, 'r'},
+        {"check-single", no_argument, NULL, 'c'},   {"sample", no_argument, NULL, 'p'},
+        {"compress", required_argument, NULL, 'z'}, {"no-feedback", no_argument, NULL, 'f'},
+        {"help", no_argument, NULL, '?' + 256},     {NULL, 0, NULL, 0}};
     double number = 0;
     for (int option; (option = getopt_long(argument_count, arguments, "", list, NULL)) != -1;) {
         bool good = true;
@@ -705,13 +780,15 @@ static int parse_options(int argument_count, char **arguments, struct settings *
             good = parse_number(optarg, 0, 0x1p53, &number);
             settings->seed = (uint64_t)number;
             break;
+        case 'z': good = parse_compression(optarg, &settings->compression); break;
+        case 'f': settings->compression.feedback = 0; break;
         case 'c': settings->check_single = true; break;
         case 'p': settings->sample = true; break;
         case '?' + 256: fputs(usage, stdout); return 0;
         default: return wrong_use();
         }
         if (!good) {
-            fprintf(stderr, "train_char: this number makes no sense: %s\n", optarg);
+            fprintf(stderr, "train_char: this makes no sense: %s\n", optarg);
             return wrong_use();
         }
     }
@@ -727,7 +804,12 @@ static bool has_launcher(void)
 
 int main(int argument_count, char **arguments)
 {
-    struct settings settings = {.steps = 5000, .batch = 256, .hidden = 256, .rate = 0.2f, .seed = 1};
+    struct settings settings = {.steps = 5000,
+                                .batch = 256,
+                                .hidden = 256,
+                                .rate = 0.2f,
+                                .seed = 1,
+                                .compression = TUTTI_COMPRESSOR_OPTIONS_INIT};
     const int code = parse_options(argument_count, arguments, &settings);
     if (code >= 0) return code;
 

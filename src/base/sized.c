@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "tutti/train.h"
 #include "tutti/train/checkpoint.h"
+#include "tutti/train/compress.h"
 #include "tutti/train/pipeline.h"
 #include "tutti/train/shards.h"
 

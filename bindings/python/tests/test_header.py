@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 HEADER = ROOT / "include" / "tutti" / "tutti.h"
 ENCODE_HEADER = ROOT / "include" / "tutti" / "encode.h"
 FURTHER_HEADERS = [ENCODE_HEADER, ROOT / "include" / "tutti" / "plan.h"]  # they include the other one
+COMPRESS_HEADER = ROOT / "include" / "tutti" / "train" / "compress.h"  # which includes what it needs
 
 STRUCTS = {
     "tutti_id": _header.Id,
@@ -33,6 +34,13 @@ STRUCTS = {
     "tutti_list": _header.TensorList,
     "tutti_message": _header.Message,
 }
+TRAIN_STRUCTS = {
+    "tutti_compress_tensor": _header.CompressTensor,
+    "tutti_compressor_options": _header.CompressorOptions,
+    "tutti_compressor_result": _header.CompressorResult,
+    "tutti_compressor_counters": _header.CompressorCounters,
+    "tutti_checkpoint_tensor": _header.CheckpointTensor,
+}
 
 
 def expected_values():
@@ -46,7 +54,7 @@ def expected_values():
         yield f"(size_t)TUTTI_{name.upper()}", value
     for name in ("ANY_RANK", "ANY_TAG", "NO_COLOR"):
         yield f"TUTTI_{name}", getattr(_header, name)
-    for name, struct in STRUCTS.items():
+    for name, struct in {**STRUCTS, **TRAIN_STRUCTS}.items():
         yield f"sizeof(struct {name})", ctypes.sizeof(struct)
         for field, *_ in struct._fields_:
             yield f"offsetof(struct {name}, {field})", getattr(struct, field).offset
@@ -62,7 +70,7 @@ def test_constants_and_structs_are_those_of_the_header(tmp_path):
     lines = "".join(f'    printf("%lld\\n", (long long)({text}));\n' for text, _ in wanted)
     source = tmp_path / "values.c"
     source.write_text(
-        f'#include <stdio.h>\n#include "tutti/encode.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
+        f'#include <stdio.h>\n#include "tutti/train/compress.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
     )
     program = tmp_path / "values"
     subprocess.run([compiler, "-I", ROOT / "include", source, "-o", program], check=True)
@@ -87,20 +95,32 @@ def test_every_struct_and_constant_of_the_header_is_here():
         assert [name.lower() for name in names] == [member.name.lower() for member in known]
 
 
-def test_every_function_of_the_headers_is_here(tmp_path):
+def functions_of(*headers):
+    """The number of arguments of each function."""
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         pytest.skip("there is no C compiler here")
     text = ""
-    for header in FURTHER_HEADERS:
+    for header in headers:
         command = [compiler, "-E", "-P", "-I", ROOT / "include", header]
         text += subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode()
     declared = {}
     for name, arguments in re.findall(r"\btutti_(\w+)\s*\(((?:[^()]|\([^()]*\))*)\)\s*;", text):
         declared[name] = 0 if arguments.strip() == "void" else arguments.count(",") + 1
     declared.pop("combine", None)  # a function type
+    return declared
+
+
+def test_every_function_of_the_headers_is_here():
     known = {name: len(arguments) for name, (_, arguments) in _header.FUNCTIONS.items()}
-    assert declared == known
+    assert functions_of(*FURTHER_HEADERS) == known
+
+
+def test_every_function_of_compression_is_here():
+    known = {name: len(arguments) for name, (_, arguments) in _header.TRAIN_FUNCTIONS.items()}
+    declared = functions_of(COMPRESS_HEADER)
+    assert {name for name in declared if name.startswith("compressor_")} <= known.keys()
+    assert {name: declared[name] for name in known} == known
 
 
 def test_versions_of_package_and_library_are_told():

@@ -230,6 +230,30 @@ def plain_after_two_steps():
     return case.train()
 
 
+def compressed(method, **options):
+    """With buckets so small that there are several."""
+    from tutti_torch.compression import Compression, hook
+
+    case = Case()
+    case.parallel = DistributedDataParallel(case.model, bucket_cap_mb=1e-4)
+    state = Compression(case.model, method, ratio_min=1.0, **options)
+    case.parallel.register_comm_hook(state, hook)
+    return case, state
+
+
+def compression(method, **options):
+    """Its state goes on in another hook, as after a checkpoint: with the same bits."""
+    case, state = compressed(method, bucket_bytes=300, **options)
+    case.train(STEPS // 2)
+    assert (state.ratio > 1.2) == (method != "none")
+    saved = state.state_dict()
+    again, other = compressed(method, **options)
+    other.load_state_dict(saved)
+    again.model.load_state_dict(case.model.state_dict())
+    assert torch.equal(again.train(2), case.train(2))
+    return compressed(method, **options)[0].train()
+
+
 CASES = {
     "none": (plain, EXACT),
     "builtin ALLREDUCE": (functools.partial(builtin, "ALLREDUCE"), EXACT),
@@ -259,6 +283,10 @@ CASES = {
     "_register_fused_optim": (functools.partial(fused_optimizer, False), EXACT),
     "_hook_then_optimizer": (functools.partial(fused_optimizer, True), EXACT),
     "_apply_optimizer_in_backward": (optimizer_in_backward, EXACT),
+    "tutti's compression, none": (functools.partial(compression, "none"), EXACT),
+    "tutti's compression, int8": (functools.partial(compression, "int8"), 1e-2),
+    "tutti's compression, powersgd": (functools.partial(compression, "powersgd", rank=1), EXACT),
+    "tutti's compression, topk": (functools.partial(compression, "topk", share=0.1), EXACT),
     "mixed_precision hook": (mixed_precision, ROUNDED),
     "hook_with_zero_step": (functools.partial(zero, "hook_with_zero_step"), EXACT),
     "hook_with_zero_step, shards": (functools.partial(zero, "hook_with_zero_step", True), EXACT),
@@ -266,6 +294,7 @@ CASES = {
 }
 # What gloo does not run is compared with this.
 REFERENCES = {name: plain_after_two_steps for name in CASES if name.startswith("hook_with_zero")}
+REFERENCES.update({f"tutti's compression, {method}": plain for method in ("none", "int8")})
 
 
 def attempt(case):

@@ -20,6 +20,7 @@ from ._communicator import (
     create_id,
     init,
 )
+from ._compress import Compressor, CompressorCounters
 from ._encodings import decode, encode, encoded_size
 from ._errors import (
     Aborted,
@@ -84,6 +85,8 @@ __all__ = [
     "BOR",
     "BXOR",
     "Communicator",
+    "Compressor",
+    "CompressorCounters",
     "Dtype",
     "Encoding",
     "Error",

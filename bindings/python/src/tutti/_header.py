@@ -1,4 +1,4 @@
-"""tutti.h, encode.h and plan.h in ctypes: its structs, its constants, and what its functions take.
+"""tutti.h, encode.h, plan.h and train/compress.h in ctypes: structs, constants, and what functions take.
 
 A test compares all of this with the headers. Nothing here needs the library.
 """
@@ -341,3 +341,74 @@ FUNCTIONS = {
 for _name, _arguments in OPERATION_ARGUMENTS.items():
     for _form, _more in FORM_ARGUMENTS.items():
         FUNCTIONS[_name + _form] = (Int, _arguments + _more)
+
+
+# --------------------------------------------------------------------------------------------- tutti/train/compress.h
+
+
+class CompressTensor(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("data", Pointer), ("rows", Size), ("columns", Size)]
+
+
+class CompressorOptions(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("method", Int),
+        ("encoding", Int),
+        ("rank", Int),
+        ("warm_start", Int),
+        ("share", ctypes.c_double),
+        ("ratio_min", ctypes.c_double),
+        ("feedback", Int),
+        ("priority", Int),
+        ("seed", ctypes.c_uint64),
+        ("bucket_bytes", Size),
+        ("first_bucket_bytes", Size),
+        ("start", Int),
+        ("reserved", Int),
+    ]
+
+
+class CompressorResult(ctypes.Structure):
+    _fields_ = [("not_finite", Size)]
+
+
+class CompressorCounters(ctypes.Structure):
+    _fields_ = [("size_bytes", Size)] + [
+        (name, ctypes.c_uint64)
+        for name in (
+            "tensors",
+            "compressed",
+            "buckets",
+            "gradient_bytes",
+            "payload_bytes",
+            "state_bytes",
+            "steps",
+        )
+    ]
+
+
+class CheckpointTensor(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("dtype", Int),
+        ("dims", Int),
+        ("shape", Size * 8),
+        ("first", Size * 8),
+        ("extent", Size * 8),
+        ("begin", Size),
+        ("count", Size),
+        ("data", Pointer),
+    ]
+
+
+TRAIN_FUNCTIONS = {
+    "compressor_create": (Int, (Pointer, Size, Pointer, Pointer, Pointer)),
+    "compressor_free": (Int, (Pointer,)),
+    "compressor_ready": (Int, (Pointer, Size)),
+    "compressor_finish": (Int, (Pointer, Pointer)),
+    "compressor_take": (Int, (Pointer, Pointer)),
+    "compressor_parts": (Int, (Pointer, Pointer, Size, Pointer)),
+    "compressor_load": (Int, (Pointer, Pointer, ctypes.c_uint64)),
+    "compressor_count": (Int, (Pointer, Pointer)),
+}

@@ -37,9 +37,10 @@ class Library:
 
     def __getattr__(self, name: str) -> Any:
         # Only called for what is not here yet.
-        if name not in _header.FUNCTIONS:
+        found = _header.FUNCTIONS.get(name) or _header.TRAIN_FUNCTIONS.get(name)
+        if found is None:
             raise AttributeError(name)
-        result, arguments = _header.FUNCTIONS[name]
+        result, arguments = found
         try:
             function = getattr(self.load(), "tutti_" + name)
         except AttributeError:

@@ -1,0 +1,41 @@
+#!/bin/bash
+# examples/train_char learns, with gradients as they are and with each method of compression, and refuses what makes no sense.
+# ctest: label=notsan timeout=120
+set -uo pipefail
+cd "$(mktemp -d)" || exit 1
+trap 'rm -rf "$PWD"' EXIT
+
+run=${TUTTI_BIN:?}/tutti-run
+program=$TUTTI_BIN/train_char
+# Words in any order: their letters can be learnt, and more of a word says more of it.
+for i in $(seq 400); do
+    echo "collective communication of ranks $((i % 7)) rings and trees of gradients $((i % 11)) move by themselves"
+done >text
+
+fail() {
+    echo "$1"
+    exit 1
+}
+
+# loss OPTION...: of what was held out, after some steps on two ranks.
+loss() {
+    "$run" -n 2 --no-prefix "$program" --text text --steps 60 --batch 64 --hidden 32 "$@" >out 2>err || fail "$*: $(cat out err)"
+    sed -n 's/^final loss .*, \([0-9.]*\) on what.*/\1/p' out
+}
+
+plain=$(loss)
+beat=$(sed -n 's/^loss to beat *\([0-9.]*\),.*/\1/p' out)
+for how in powersgd:2 top:0.1 int8 mxfp4 bfloat16; do
+    with=$(loss --compress "$how")
+    grep -q '^compression    gradients went in 1/' out || fail "$how: nothing says that it compresses: $(cat out)"
+    awk "BEGIN { exit !($with < 0.9 * $beat && $with < 1.5 * $plain) }" || fail "$how: loss $with, without $plain, to beat $beat"
+done
+# What is dropped is missed; what waits is not.
+with=$(loss --compress top:0.01) without=$(loss --compress top:0.01 --no-feedback)
+awk "BEGIN { exit !($with < $without) }" || fail "top:0.01: loss $with with feedback, $without without"
+
+for how in powersgd powersgd:0 powersgd:65 top:2 none zip; do
+    "$program" --text text --compress "$how" >out 2>err
+    [[ $? == 2 ]] || fail "--compress $how is not refused: $(cat out err)"
+    grep -q "this makes no sense: $how" err || fail "--compress $how: $(cat err)"
+done

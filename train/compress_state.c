@@ -1,0 +1,17 @@
+#include "compress_state.h"
+
+#include <string.h>
+
+#include "base/status.h"
+
+enum tutti_status compress_allocate(struct compress_bucket *bucket, size_t bytes)
+{
+    return tutti_mem_alloc(bytes, &bucket->memory);
+}
+
+enum tutti_status compress_check_rest(const struct tutti_compressor *c, const char *function)
+{
+    if (c->next == 0 && memchr(c->is_ready, 1, c->tensor_count) == NULL) return TUTTI_OK;
+    return error_set(TUTTI_INVALID_OPTIONS,
+                     "tutti_compressor_%s: in the middle of a step; finish it first", function);
+}
