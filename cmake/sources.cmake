@@ -129,7 +129,7 @@ tutti_folder(library src/model
     between.c calibration.c events.c servers.c simulate.c simulation.c turns.c work.c)
 
 tutti_folder(library src/tune
-    choose.c estimate.c predict.c ranking.c rules.c table.c)
+    choose.c encoding_cost.c encoding_wish.c estimate.c predict.c ranking.c rules.c table.c)
 
 tutti_folder(library src/engine
     bind.c bind_paths.c computing.c deliver.c footprint.c program_links.c reduce.c run.c send.c start.c outgoing.c take.c)
@@ -155,12 +155,12 @@ tutti_folder(library src/health
     straggler.c trace.c trace_choices.c withdrawn.c)
 
 tutti_folder(library src/call
-    all_memory.c begin.c call.c cancel.c chosen.c complete.c crossing.c diagnose.c faulted.c gated.c group.c
+    all_memory.c begin.c call.c cancel.c chosen.c complete.c crossing.c diagnose.c encoded.c faulted.c gated.c group.c
     handle.c calls_init.c message.c message_call.c on_device.c orphans.c own_call.c program.c progress.c refuse.c repeat.c report.c
     request.c staged.c start.c wait_loop.c)
 
 tutti_folder(library src/comm
-    counters.c create.c derive.c derived_list.c explain.c footprint.c id.c join.c knowledge.c comm.c measured.c
+    counters.c create.c derive.c derived_list.c explain.c explain_encoding.c footprint.c id.c join.c knowledge.c comm.c measured.c
     mesh.c own_plan.c plans.c shrink.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
 tutti_folder(library src/api

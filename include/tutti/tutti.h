@@ -261,11 +261,15 @@ struct tutti_comm_options {
     const char *algorithms; /* rules: "allreduce:0-64k=oneshot,64k-=ring"; NULL: TUTTI_ALGORITHMS */
     enum tutti_integrity integrity;
     enum tutti_encryption encryption;
+    const char *encodings; /* rules for encodings: "allreduce:64k-=bfloat16/hosts"; NULL:
+                              TUTTI_ENCODINGS, else none. They are permissions, for calls that can
+                              be encoded; see `encoding` of struct tutti_call_options. The same on
+                              all ranks. */
 };
 #define TUTTI_COMM_OPTIONS_INIT                                               \
     {                                                                         \
         sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 0, 0, 0, NULL, \
-            TUTTI_INTEGRITY_DEFAULT, TUTTI_ENCRYPTION_DEFAULT                 \
+            TUTTI_INTEGRITY_DEFAULT, TUTTI_ENCRYPTION_DEFAULT, NULL           \
     }
 
 /* Fills *id with a fresh, unguessable name for one communicator, and decides whether its ranks may
@@ -312,8 +316,8 @@ TUTTI_API int tutti_comm_size(const struct tutti_comm *comm);
 TUTTI_API int tutti_comm_overlaps(const struct tutti_comm *comm);
 
 /* Derived communicators. Each is independent of its parent `comm`: it fails, and is freed, alone.
- * `options` may be NULL: everything as in `comm`. Otherwise the timeouts, deterministic and
- * algorithms that are set there are the new communicator's own (rank, size, id and store are
+ * `options` may be NULL: everything as in `comm`. Otherwise the timeouts, deterministic,
+ * algorithms and encodings that are set there are the new communicator's own (rank, size, id and store are
  * ignored). These calls block like tutti_comm_create, until their deadlines. On failure *created is
  * NULL. */
 
@@ -492,10 +496,16 @@ struct tutti_call_options {
     int on_stream; /* 1: the operation begins when the work before it on `stream` is done, and later
                       work on it waits for the operation. See "Memory of devices". */
     int reserved;  /* 0 */
+    const char *encoding; /* a permission to send in fewer bytes, which rounds results: an encoding
+                             of tutti/encode.h, on which links, and whether it is "allowed" (where
+                             it is expected to be faster) or "required": "bfloat16/hosts/allowed".
+                             NULL: the communicator's rules; "none": as it is. The same on all
+                             ranks. UNSUPPORTED: a call that is no allreduce of float32 with sum or
+                             avg, or is deterministic. */
 };
-#define TUTTI_CALL_OPTIONS_INIT                                      \
-    {                                                                \
-        sizeof(struct tutti_call_options), 0, NULL, 0, 0, NULL, 0, 0 \
+#define TUTTI_CALL_OPTIONS_INIT                                            \
+    {                                                                      \
+        sizeof(struct tutti_call_options), 0, NULL, 0, 0, NULL, 0, 0, NULL \
     }
 
 /* Memory of devices. Buffers may lie in the memory of a GPU; each of `send` and `recv` then lies in

@@ -20,7 +20,9 @@ enum property {
     LEVELS = 32,       /* needs the host map */
     RANK_ORDER = 64,   /* adds one rank after the other */
     ONE_PARTNER = 128, /* between hosts a rank keeps its partner */
-    PACED = 256        /* between hosts a rank sends to one partner after the other */
+    PACED = 256,       /* between hosts a rank sends to one partner after the other */
+    OWNERS = 512,      /* one rank completes each part of the result, */
+    TO_OWNERS = 1024   /* and all others send their contributions there */
 };
 
 /* A chunk a pair of ranks has to be counted in 32 bits. */
@@ -55,7 +57,8 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
         .deterministic = ((properties)&ONE_TREE) != 0,                                             \
         .adds_in_rank_order = ((properties)&RANK_ORDER) != 0,                                      \
         .is_direct = ((properties)&DIRECT) != 0, .keeps_partner = ((properties)&ONE_PARTNER) != 0, \
-        .is_paced = ((properties)&PACED) != 0,                                                     \
+        .is_paced = ((properties)&PACED) != 0, .has_owners = ((properties)&OWNERS) != 0,           \
+        .sends_to_owners = ((properties)&TO_OWNERS) != 0,                                          \
         .rank_count_max =                                                                          \
             COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX,             \
         .summary = what, .cost = price, .source = origin                                           \
@@ -69,50 +72,50 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "oneshot", mesh_oneshot, ONE_TREE | RANK_ORDER,
           "everyone sends all to everyone and reduces all; smallest messages on one host",
           "alpha + (p-1) n beta + (p-1) n gamma", FOLKLORE),
-    ENTRY(ALLREDUCE, "twoshot", mesh_twoshot, ONE_TREE | RANK_ORDER,
+    ENTRY(ALLREDUCE, "twoshot", mesh_twoshot, ONE_TREE | RANK_ORDER | OWNERS | TO_OWNERS,
           "everyone reduces one part and sends it to everyone; medium to large on one host",
           "2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", THAKUR),
     ENTRY(ALLREDUCE, "doubling", doubling_allreduce, ONE_TREE,
           "recursive doubling; small messages over a network", "lg p (alpha + n beta + n gamma)",
           THAKUR),
-    ENTRY(ALLREDUCE, "tree", tree_allreduce, ONE_TREE | RADIX,
+    ENTRY(ALLREDUCE, "tree", tree_allreduce, ONE_TREE | RADIX | OWNERS,
           "k-nomial reduce to 0 and broadcast; small messages, few links",
           "2 lg_k p (alpha + (k-1) n beta) + lg_k p (k-1) n gamma", BRUCK),
-    ENTRY(ALLREDUCE, "halving_doubling", halving_allreduce, ONE_TREE,
+    ENTRY(ALLREDUCE, "halving_doubling", halving_allreduce, ONE_TREE | OWNERS,
           "recursive halving, then doubling; medium messages",
           "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", RABENSEIFNER),
-    ENTRY(ALLREDUCE, "ring", ring_allreduce, COMMUTATIVE | ONE_PARTNER,
+    ENTRY(ALLREDUCE, "ring", ring_allreduce, COMMUTATIVE | ONE_PARTNER | OWNERS,
           "reduce_scatter and allgather around a ring; large messages",
           "2 (p-1) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", PATARASUK),
-    ENTRY(ALLREDUCE, "chain", chain_allreduce, NONE,
+    ENTRY(ALLREDUCE, "chain", chain_allreduce, OWNERS,
           "two halves along a chain in opposite directions, pipelined; very large messages",
           "(S+2p-3) (alpha + n/S beta + n/2S gamma)", PJESIVAC),
-    ENTRY(ALLREDUCE, "relay", relay_allreduce, NONE,
+    ENTRY(ALLREDUCE, "relay", relay_allreduce, OWNERS,
           "two halves along a chain, the results to all at once; many ranks on few cores",
           "(S+p-1) (alpha + n/S beta + n/2S gamma)", PJESIVAC),
-    ENTRY(ALLREDUCE, "circulant", composed_allreduce, COMMUTATIVE | RADIX,
+    ENTRY(ALLREDUCE, "circulant", composed_allreduce, COMMUTATIVE | RADIX | OWNERS,
           "reduce_scatter and allgather on circulant graphs; medium messages, any number of ranks",
           "2 lg_k p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", TRAEFF_REDUCE),
-    ENTRY(ALLREDUCE, "double_tree", double_tree_allreduce, COMMUTATIVE,
+    ENTRY(ALLREDUCE, "double_tree", double_tree_allreduce, COMMUTATIVE | OWNERS,
           "two binary trees, half of the vector each, pipelined; large messages on many ranks",
           "(S + 2 lg p) (4 alpha + 2 n/S beta + n/S gamma)", SANDERS),
     ENTRY(ALLREDUCE, "swing_latency", swing_latency_allreduce, CUBE | COMMUTATIVE | ONE_TREE,
           "recursive doubling with nearer partners; small messages on a ring or torus",
           "lg p (alpha + n beta + n gamma)", SWING),
-    ENTRY(ALLREDUCE, "swing", swing_allreduce, CUBE | COMMUTATIVE,
+    ENTRY(ALLREDUCE, "swing", swing_allreduce, CUBE | COMMUTATIVE | OWNERS,
           "recursive halving with nearer partners; medium messages on a ring or torus",
           "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", SWING),
-    ENTRY(ALLREDUCE, "bine", bine_allreduce, CUBE | COMMUTATIVE | ONE_TREE,
+    ENTRY(ALLREDUCE, "bine", bine_allreduce, CUBE | COMMUTATIVE | ONE_TREE | OWNERS,
           "halving and doubling with nearer partners, the farthest first; medium messages",
           "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", BINE),
-    ENTRY(ALLREDUCE, "torus", torus_allreduce, COMMUTATIVE,
+    ENTRY(ALLREDUCE, "torus", torus_allreduce, COMMUTATIVE | OWNERS,
           "rings in all dimensions and directions at once; large messages on a torus",
           "2 sum(d_i-1) alpha + 2 (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
-    ENTRY(ALLREDUCE, "hierarchical", hierarchical_allreduce, LEVELS | COMMUTATIVE,
+    ENTRY(ALLREDUCE, "hierarchical", hierarchical_allreduce, LEVELS | COMMUTATIVE | OWNERS,
           "a rail across hosts for every rank of a host, on circulant graphs; medium to large",
           "2 lg N alpha + 2 (N-1)/N n/L beta across", CHO),
     ENTRY(ALLREDUCE, "hierarchical_ring", hierarchical_ring_allreduce,
-          LEVELS | COMMUTATIVE | ONE_PARTNER,
+          LEVELS | COMMUTATIVE | ONE_PARTNER | OWNERS,
           "a rail across hosts for every rank of a host, around rings; large messages",
           "2 (N-1) alpha + 2 (N-1)/N n/L beta across", CHO),
     ENTRY(ALLREDUCE, "hierarchical_tree", hierarchical_tree_allreduce,

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "call/call.h"
 #include "call/communicator.h"
+#include "call/encoded.h"
 #include "call/faulted.h"
 #include "call/group.h"
 #include "call/on_device.h"
@@ -65,6 +66,27 @@ static enum tutti_status check_even(const struct arguments *a, const struct tutt
     return TUTTI_OK;
 }
 
+/* Takes the encoding that a call asks for, or refuses it. */
+static enum tutti_status check_encoding(const struct arguments *a, const char *text,
+                                        struct call *call)
+{
+    struct encoding_wish wish;
+    const char *const wrong = encoding_wish_parse(text, &wish);
+    if (wrong != NULL)
+        return error_set(TUTTI_INVALID_OPTIONS, "tutti_%s: options.encoding is \"%.40s\": %s",
+                         name_of(a), text, wrong);
+    call->wishes.encoding = encoding_wish_pack(&wish);
+    const struct call_to_encode asked = {.collective = a->collective,
+                                         .dtype = a->dtype,
+                                         .op = call->what.op,
+                                         .varies = call->what.varies,
+                                         .deterministic = call->deterministic};
+    const char *const why = call_encoding_why_never(&asked);
+    if (why == NULL || wish.encoding == TUTTI_ENCODING_NONE) return TUTTI_OK;
+    return error_set(TUTTI_UNSUPPORTED, "tutti_%s: options.encoding is \"%.40s\": %s", name_of(a),
+                     text, why);
+}
+
 /* given: not NULL; *options becomes complete. */
 static enum tutti_status check_options(const struct arguments *a,
                                        const struct tutti_call_options *given,
@@ -75,14 +97,18 @@ static enum tutti_status check_options(const struct arguments *a,
     call->priority = options->priority;
     if (options->timeout_ns != 0) call->timeout_ns = options->timeout_ns;
     if (options->deterministic != 0) call->deterministic = true;
-    if (options->algorithm == NULL) return TUTTI_OK;
+    if (options->encoding != NULL) TRY(check_encoding(a, options->encoding, call));
+    if (options->algorithm == NULL)
+        return call->wishes.encoding != 0 ? call_program_check(comm, call) : TUTTI_OK;
     if (plans_names_file(options->algorithm)) {
         call->refused = plans_find_file(comm, call, options->algorithm);
         if (call->refused != TUTTI_OK) call->algorithm = NULL;
         return TUTTI_OK;
     }
-    if (!algo_parse(a->collective, options->algorithm, &call->algorithm, &call->radix) &&
-        !plans_find_own(comm, a->collective, options->algorithm, &call->algorithm))
+    unsigned radix = 0;
+    const bool is_listed = algo_parse(a->collective, options->algorithm, &call->algorithm, &radix);
+    call->wishes.radix = (uint16_t)radix;
+    if (!is_listed && !plans_find_own(comm, a->collective, options->algorithm, &call->algorithm))
         return error_set(TUTTI_INVALID_ALGORITHM,
                          "tutti_%s: options.algorithm must be one of `tutti-plan list`, is "
                          "\"%.40s\"",
@@ -131,6 +157,8 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
             on_device_find(name, options != NULL ? &own : NULL, comm->team.rank == a->root, call);
         if (status != TUTTI_OK) status = faulted_refused(comm, call, status);
     }
+    if (status == TUTTI_OK && call->extra != NULL && call->refused == TUTTI_OK)
+        call->refused = call_program_check_encoding(comm, call);
     if (status != TUTTI_OK) free(call->extra);
     return status;
 }

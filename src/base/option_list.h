@@ -43,6 +43,9 @@
     X(JOB, INIT_TIMEOUT, DURATION, "5m", "How long `tutti_comm_create` waits for all ranks to arrive.")                             \
     X(JOB, ALGORITHMS, TEXT("rules for algorithms"), "(chosen)",                                                                    \
       "The algorithm of each call, [see below](#rules-for-algorithms).")                                                            \
+    X(JOB, ENCODINGS, TEXT("rules for encodings"), "(none)",                                                                        \
+      "Which calls may go or must go in fewer bytes, and on which links: `allreduce:64k-=bfloat16/hosts`, "                         \
+      "[see how](../how-to/encodings.md).")                                                                                         \
     X(JOB, DETERMINISTIC, BOOLEAN, "0",                                                                                             \
       "`1`: the bits of a result do not depend on size, offset or bucketing either.")                                               \
     X(JOB, KERNEL, WISH("scalar", "avx2", "avx512", "neon"), "(the best)",                                                          \

@@ -29,12 +29,12 @@
 #define SIZED_LIST(X)                            \
     X(tutti_op_options, 48, factor)              \
     X(tutti_store, 32, context)                  \
-    X(tutti_comm_options, 72, encryption)        \
+    X(tutti_comm_options, 72, encodings)         \
     X(tutti_footprint, 48, descriptor_count)     \
     X(tutti_failure, 288, message)               \
     X(tutti_comm_counters, 24, bytes)            \
     X(tutti_trace_entry, 64, tag)                \
-    X(tutti_call_options, 32, reserved)          \
+    X(tutti_call_options, 32, encoding)          \
     X(tutti_message, 24, count)                  \
     X(tutti_buckets_options, 48, reserved)       \
     X(tutti_schedule_times, 32, weights)         \

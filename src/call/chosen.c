@@ -37,19 +37,29 @@ static struct choice_rival unused_plan(const struct choose_call *wanted, const s
 
 /* -------------------------------------------------------------------------------------- the log */
 
+/* NULL: elements go as they are. */
+static const char *encoding_name_of(const struct choose_call *wanted)
+{
+    return wanted->is_encoded ? tutti_encoding_name(wanted->question.encoding) : NULL;
+}
+
 static void say_choice(const struct tutti_comm *comm, const struct call *call,
                        const struct choose_call *wanted, const struct choice *choice)
 {
     const struct call_description *what = &call->what;
     struct ranked next;
+    const char *const encoding = encoding_name_of(wanted);
+    char encoded[32] = "";
+    if (encoding != NULL) snprintf(encoded, sizeof encoded, " in %s", encoding);
     if (choose_next(wanted, choice, &next) != TUTTI_OK || next.algorithm == NULL)
-        log_write(LOG_INFO, "%s of %zu %s on %d ranks: %s, because %s",
+        log_write(LOG_INFO, "%s of %zu %s%s on %d ranks: %s, because %s",
                   collective_name(what->collective), what->count, tutti_dtype_name(what->dtype),
-                  comm->team.size, choice->algorithm->name, choice_reason_text(choice->reason));
+                  encoded, comm->team.size, choice->algorithm->name,
+                  choice_reason_text(choice->reason));
     else
-        log_write(LOG_INFO, "%s of %zu %s on %d ranks: %s, about %.1f us; next best %s, %.1f us",
+        log_write(LOG_INFO, "%s of %zu %s%s on %d ranks: %s, about %.1f us; next best %s, %.1f us",
                   collective_name(what->collective), what->count, tutti_dtype_name(what->dtype),
-                  comm->team.size, choice->algorithm->name, (double)choice->time_ps * 1e-6,
+                  encoded, comm->team.size, choice->algorithm->name, (double)choice->time_ps * 1e-6,
                   next.algorithm->name, (double)next.time_ps * 1e-6);
 }
 
@@ -127,7 +137,8 @@ void chosen_keep(struct tutti_comm *comm, const struct call *call, const struct 
                                .only_hosts = choice->only_hosts,
                                .varies = what->varies,
                                .bytes_are_assumed = wanted->counts_are_local,
-                               .is_mapped = wanted->question.is_mapped};
+                               .is_mapped = wanted->question.is_mapped,
+                               .encoding = encoding_name_of(wanted)};
     if (note.bytes_are_assumed) note.bytes = CHOOSE_ASSUMED_BLOCK_BYTES;
     if (choice->next.algorithm != NULL)
         note.next =

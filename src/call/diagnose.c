@@ -183,7 +183,8 @@ static const char *hidden_difference(const struct call_description *mine,
         return "";
     return mine->varies && collective_knows_all_counts(mine->collective)
                ? " with other counts, another algorithm (or plan of it) or another `deterministic`"
-               : " with another algorithm (or plan of it) or another `deterministic`";
+               : " with another algorithm (or plan of it), another encoding or another "
+                 "`deterministic`";
 }
 
 static bool is_other_function(const struct call_description *one,

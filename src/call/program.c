@@ -12,8 +12,10 @@
 #include "call/all_memory.h"
 #include "call/chosen.h"
 #include "call/communicator.h"
+#include "call/encoded.h"
 #include "call/on_device.h"
 #include "call/program.h"
+#include "encoding/encoding.h"
 #include "tune/choose.h"
 
 static const size_t *counts_of(const struct call *call)
@@ -59,7 +61,7 @@ static const struct host_levels *several_hosts(const struct tutti_comm *comm)
  * (algorithm: NULL). */
 static uint64_t signature_of(const struct tutti_comm *comm, const struct call *call,
                              const char *algorithm, const struct algo_params *params,
-                             uint64_t fingerprint)
+                             const struct call_encoding *encoding, uint64_t fingerprint)
 {
     const struct call_description *what = &call->what;
     uint64_t hash = hash_take(0x7475747469u, described(what));
@@ -72,6 +74,8 @@ static uint64_t signature_of(const struct tutti_comm *comm, const struct call *c
     for (const char *c = algorithm; c != NULL && *c != '\0'; c++)
         hash = hash_take(hash, (unsigned char)*c);
     if (params->levels != NULL) hash = hash_take(hash, comm->team.members.levels->fingerprint);
+    if (encoding->encoding != NULL)
+        hash = hash_take(hash_take(hash, encoding->encoding->id), encoding->wish.links);
     hash = hash_take(hash, path_agreed(&comm->team.transports.set.all->paths));
     return hash_take(hash, fingerprint);
 }
@@ -107,17 +111,61 @@ static struct choose_call wanted_by(const struct tutti_comm *comm, const struct 
         .in_rank_order = collective_reduces(what->collective) && !call->op->commutative,
         .counts_are_local = what->varies && !collective_knows_all_counts(what->collective),
         .algorithm = call->algorithm,
-        .radix = call->radix,
+        .radix = call->wishes.radix,
         .rules = comm->team.settings.rules};
+}
+
+static void find_encoding(const struct tutti_comm *comm, const struct call *call,
+                          struct call_encoding *found)
+{
+    const struct call_description *what = &call->what;
+    const struct call_to_encode asked = {.collective = what->collective,
+                                         .dtype = what->dtype,
+                                         .op = what->op,
+                                         .bytes = shared_bytes(comm, call),
+                                         .varies = what->varies,
+                                         .deterministic = call->deterministic,
+                                         .wish = call->wishes.encoding};
+    call_encoding_find(comm, &asked, found);
+}
+
+/* Chooses the algorithm of a call, and whether it is encoded: *encoding says why not. */
+static enum tutti_status choose(const struct tutti_comm *comm, const struct call *call,
+                                struct choose_call *wanted, struct choice *choice,
+                                struct call_encoding *encoding)
+{
+    *wanted = wanted_by(comm, call);
+    find_encoding(comm, call, encoding);
+    return call_encoding_choose(wanted, encoding, choice);
 }
 
 /* Only a wish can be one that no algorithm fulfils. */
 enum tutti_status call_program_check(const struct tutti_comm *comm, const struct call *call)
 {
+    const struct settings *const settings = &comm->team.settings;
+    struct choose_call wanted;
     struct choice choice;
-    if (call->algorithm == NULL && comm->team.settings.rules == NULL) return TUTTI_OK;
-    const struct choose_call wanted = wanted_by(comm, call);
-    return choose_algorithm(&wanted, &choice);
+    struct call_encoding encoding;
+    if (call->algorithm == NULL && settings->rules == NULL && settings->encodings == NULL &&
+        call->wishes.encoding == 0)
+        return TUTTI_OK;
+    return choose(comm, call, &wanted, &choice, &encoding);
+}
+
+enum tutti_status call_program_check_encoding(const struct tutti_comm *comm, const struct call *call)
+{
+    struct call_encoding encoding;
+    find_encoding(comm, call, &encoding);
+    if (encoding.encoding == NULL) return TUTTI_OK;
+    const bool is_list = call->extra->segments[0] != NULL || call->extra->segments[1] != NULL;
+    if (call_is_on_device(call))
+        return error_set(TUTTI_UNSUPPORTED, "encoding %s: a buffer lies in memory of a device",
+                         encoding.encoding->name);
+    if (is_list && encoding.encoding->unit_elements > 1)
+        return error_set(TUTTI_UNSUPPORTED,
+                         "encoding %s: a unit of %u elements may lie in two tensors of a list",
+                         encoding.encoding->name, encoding.encoding->unit_elements);
+    return TUTTI_OK;
 }
 
 /* Bits must not depend on where ranks run when they are to be the same for good, and operands stay
@@ -162,9 +210,10 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
                                       struct program **program)
 {
     const struct call_description *what = &call->what;
-    const struct choose_call wanted = wanted_by(comm, call);
+    struct choose_call wanted;
     struct choice choice;
-    TRY(choose_algorithm(&wanted, &choice));
+    struct call_encoding encoding;
+    TRY(choose(comm, call, &wanted, &choice, &encoding));
     if (comm->team.rank == 0 && log_is_wanted(LOG_INFO)) chosen_say(comm, call, &wanted, &choice);
     const struct host_levels *hosts = several_hosts(comm);
     struct algo_levels levels = hosts != NULL ? hosts->levels : (struct algo_levels){0};
@@ -197,6 +246,10 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
         .algorithm = choice.algorithm->name,
         .in_place = call->in_place,
         .shares_cores = comm->team.members.shares_cores};
+    const struct kernel_set encoding_set = encoding_kernels(options.level, TUTTI_FLOAT32);
+    options.encoding = encoding.encoding;
+    options.places = encoding.places;
+    options.encoding_kernels = encoding.encoding != NULL ? &encoding_set : NULL;
     if (call_is_on_device(call)) on_device_bind(call, &options);
     bind_to_transport(&options, comm->team.transports.set.all);
     const enum tutti_status status = bind_program(plan, &options, program);
@@ -204,7 +257,7 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
     if (status != TUTTI_OK) return status;
     (*program)->signature =
         signature_of(comm, call, choice.algorithm->plan == NULL ? choice.algorithm->name : NULL,
-                     &params, fingerprint);
+                     &params, &encoding, fingerprint);
     chosen_keep(comm, call, &wanted, &choice, (*program)->signature);
     return TUTTI_OK;
 }
@@ -243,7 +296,8 @@ static bool is_on_same_device(const struct cached_program *cached, const struct 
 static bool is_same(const struct cached_program *cached, const struct call *call, uint64_t shape)
 {
     return cached->program != NULL && cached->shape == shape && cached->count == call->what.count &&
-           cached->algorithm == call->algorithm && cached->radix == call->radix &&
+           cached->algorithm == call->algorithm &&
+           call_wishes_word(&cached->wishes) == call_wishes_word(&call->wishes) &&
            cached->op_serial == call->op->serial && has_same_counts(cached, call) &&
            is_on_same_device(cached, call);
 }
@@ -252,7 +306,7 @@ static struct cached_program *cache_place(struct tutti_comm *comm, const struct 
                                           uint64_t shape)
 {
     uint64_t hash = hash_take(call->what.count, shape);
-    hash = hash_take(hash, (uintptr_t)call->algorithm + call->radix);
+    hash = hash_take(hash, (uintptr_t)call->algorithm + call_wishes_word(&call->wishes));
     /* Ranks that are not root have no counts in gatherv and scatterv. */
     if (call->extra != NULL && call->extra->count_bytes > 0)
         hash = hash_take(hash, counts_of(call)[0] ^ counts_of(call)[comm->team.size - 1] << 7);
@@ -293,7 +347,7 @@ __attribute__((cold, noinline)) static enum tutti_status make_and_keep(struct tu
     *place = (struct cached_program){.shape = shape_of(call),
                                      .count = call->what.count,
                                      .algorithm = call->algorithm,
-                                     .radix = call->radix,
+                                     .wishes = call->wishes,
                                      .op_serial = call->op->serial,
                                      .counts = counts,
                                      .count_bytes = count_bytes,

@@ -16,7 +16,7 @@ struct cached_program {
     uint64_t shape; /* see shape_of in program.c */
     size_t count;
     const struct algorithm *algorithm; /* as asked for */
-    unsigned radix;
+    struct call_wishes wishes;
     uint64_t op_serial;
     size_t *counts; /* of a v form, as in call_extra; or NULL */
     size_t count_bytes;
@@ -49,6 +49,11 @@ enum tutti_status call_program(struct tutti_comm *comm, const struct call *call,
                                struct program **program);
 /* Whether the call can have a program; without the domain. */
 enum tutti_status call_program_check(const struct tutti_comm *comm, const struct call *call);
+/* For a call with `extra`. UNSUPPORTED: the call is encoded, and a buffer of this rank lies where the
+ * kernels of encodings do not reach, or in tensors of a list in which units would be cut. Without
+ * the domain. */
+enum tutti_status call_program_check_encoding(const struct tutti_comm *comm,
+                                              const struct call *call);
 /* Code that runs or keeps a program holds it; the last holder of a program that left the cache
  * frees it. */
 static inline void call_program_hold(struct program *program)

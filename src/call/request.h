@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "engine/gate.h"
 #include "engine/run.h"
@@ -42,6 +43,20 @@ struct call_extra {
     void *stream;
 };
 
+/* What a call asks for by name besides its algorithm; side by side, so that calls that ask for
+ * nothing are compared at once. */
+struct call_wishes {
+    uint16_t radix;    /* of the requested algorithm; 0: its default */
+    uint16_t encoding; /* encoding_wish_pack; 0: the rules of the communicator decide */
+};
+static inline uint32_t call_wishes_word(const struct call_wishes *wishes)
+{
+    uint32_t word;
+    static_assert(sizeof word == sizeof *wishes, "no padding");
+    memcpy(&word, wishes, sizeof word);
+    return word;
+}
+
 /* The call of a request, checked and complete. */
 struct call {
     struct call_description what;
@@ -51,7 +66,7 @@ struct call {
     bool in_place, deterministic;
     bool all_were_mapped; /* every rank's memory, the last time that it was checked; the same on all ranks */
     int priority;
-    unsigned radix; /* of the requested algorithm; 0: its default */
+    struct call_wishes wishes;
     uint64_t timeout_ns;
     enum tutti_status refused;         /* not OK: why this rank cannot make it (refuse.h) */
     const struct algorithm *algorithm; /* requested by name, or NULL */

@@ -64,6 +64,9 @@ static void release(struct tutti_comm *comm)
     plans_free(comm);
     rules_free(comm->team.settings.rules);
     free(comm->team.settings.algorithms);
+    rules_free(comm->team.settings.encodings);
+    free(comm->team.settings.encodings_text);
+    free(comm->team.settings.own_places);
     derived_lists_free(comm);
     heap_release_of(comm->team.generation);
     free(comm);
@@ -143,6 +146,19 @@ static bool has_failed_elsewhere(const struct tutti_comm *comm)
            failure.culprit != comm->team.rank;
 }
 
+/* The rules for encodings, and the places of ranks each of which is at its own. */
+static enum tutti_status equip_encodings(struct tutti_comm *comm, const char *encodings)
+{
+    struct settings *const settings = &comm->team.settings;
+    const size_t size = (size_t)comm->team.size;
+    settings->own_places = malloc(size * sizeof *settings->own_places);
+    if (settings->own_places == NULL ||
+        (encodings != NULL && (settings->encodings_text = strdup(encodings)) == NULL))
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (size_t r = 0; r < size; r++) settings->own_places[r] = (int)r;
+    return rules_parse_encodings(encodings, &settings->encodings);
+}
+
 /* Gets what a rank needs of its own: files and options that may be wrong, or not there, on this
  * rank alone. */
 static enum tutti_status equip(struct tutti_comm *comm, const struct creation *creation)
@@ -157,6 +173,7 @@ static enum tutti_status equip(struct tutti_comm *comm, const struct creation *c
     if (algorithms != NULL && (settings->algorithms = strdup(algorithms)) == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     TRY(rules_parse(algorithms, &settings->rules));
+    TRY(equip_encodings(comm, creation->options->encodings));
     TRY(plans_read(comm, creation->deadline_ns));
     return comm->team.size > 1 ? comm_find_paths(comm, creation) : TUTTI_OK;
 }

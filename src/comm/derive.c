@@ -191,6 +191,7 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
     options.init_timeout_ns = parent->team.settings.init_timeout_ns;
     options.deterministic = parent->team.settings.deterministic;
     options.algorithms = parent->team.settings.algorithms;
+    options.encodings = parent->team.settings.encodings_text;
     options.integrity = parent->team.settings.integrity;
     options.encryption =
         parent->team.settings.is_encrypted ? TUTTI_ENCRYPTION_ON : TUTTI_ENCRYPTION_OFF;

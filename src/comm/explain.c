@@ -6,6 +6,8 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "call/communicator.h"
+#include "call/encoded.h"
+#include "comm/explain_encoding.h"
 #include "tune/choose.h"
 
 struct writer {
@@ -48,16 +50,33 @@ static void say_all(const struct choose_call *call, const struct ranking *rankin
     }
 }
 
-static enum tutti_status explain(const struct tutti_comm *comm, const struct choose_call *call,
+/* Of a sum, as the communicator's rules wish. */
+static void find_encoding(const struct tutti_comm *comm, const struct choose_call *call,
+                          struct call_encoding *found)
+{
+    const struct call_to_encode asked = {.collective = call->question.collective,
+                                         .dtype = call->question.dtype,
+                                         .op = OP_SUM,
+                                         .bytes = call->question.bytes,
+                                         .deterministic = call->deterministic};
+    call_encoding_find(comm, &asked, found);
+}
+
+static enum tutti_status explain(const struct tutti_comm *comm, struct choose_call *call,
                                  size_t count, struct writer *writer)
 {
     struct choice choice;
     struct ranking ranking;
-    TRY(choose_algorithm(call, &choice));
+    struct call_encoding encoding;
+    find_encoding(comm, call, &encoding);
+    TRY(call_encoding_choose(call, &encoding, &choice));
     TRY(choose_ranking(call, &ranking));
     say(writer, "%s of %zu %s on %d ranks: %s, because %s\n",
         collective_name(call->question.collective), count, tutti_dtype_name(call->question.dtype),
         comm->team.size, choice.algorithm->name, choice_reason_text(choice.reason));
+    char encoded[EXPLAIN_ENCODING_SIZE];
+    TRY(explain_encoding(comm, &choice, &encoding, encoded));
+    say(writer, "%s", encoded);
     if (comm->team.size > 1) say_all(call, &ranking, writer);
     return TUTTI_OK;
 }
@@ -79,7 +98,7 @@ enum tutti_status tutti_comm_explain(const struct tutti_comm *comm, const char *
     if (text == NULL || text_bytes == 0)
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_comm_explain: there is no room for text");
     const size_t element_bytes = dtype_size(dtype), count_max = SIZE_MAX / 2 / element_bytes;
-    const struct choose_call call = {
+    struct choose_call call = {
         .question = {.collective = found,
                      .dtype = dtype,
                      .bytes = (count < count_max ? count : count_max) * element_bytes},

@@ -38,7 +38,9 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     struct tutti_footprint sum = {.size_bytes = sizeof sum};
     sum.private_bytes = held(comm) + held(comm->team.transports.windows) +
                         held(comm->team.settings.rules) + held(comm->team.settings.algorithms) +
-                        bytes_of_hosts(comm);
+                        held(comm->team.settings.encodings) +
+                        held(comm->team.settings.encodings_text) +
+                        held(comm->team.settings.own_places) + bytes_of_hosts(comm);
     calls_footprint(comm, &sum);
     health_footprint(&comm->health, &sum);
     if (comm->team.transports.set.host != NULL) {

@@ -301,7 +301,7 @@ static enum tutti_status find_file(const struct tutti_comm *comm, struct call *c
                          path, algorithm->plan->shape.rank_count, comm->team.size);
     TRY(stored_plan_prove(stored, limits));
     call->algorithm = algorithm;
-    call->radix = 0;
+    call->wishes.radix = 0;
     return call_program_check(comm, call);
 }
 

@@ -64,15 +64,45 @@ static int find_group(const struct binder *binder, int plan_group)
     return PROGRAM_NONE;
 }
 
-/* The bytes of a piece of a link that whole units of the encoding fill. */
-static size_t whole_units(const struct binder *binder, size_t piece)
+/* The encoding of a link from one rank to another; NULL: elements are as they are in memory. */
+static const struct kernel_encoding *encoding_between(const struct binder *binder, int from, int to)
 {
-    const struct kernel_encoding *encoding = binder->options->encoding;
-    return encoding == NULL ? piece : piece / encoding->unit_bytes * encoding->unit_bytes;
+    const struct bind_options *options = binder->options;
+    const bool is_encoded = options->places == NULL || rounding_on_link(options->places, from, to);
+    return is_encoded ? options->encoding : NULL;
 }
 
-/* Whether messages of that many chunks fit into a multicast link as a whole. */
-static bool fits_multicast(const struct binder *binder, uint32_t chunk_count)
+/* Whether all links from a member of a group to the others have the same encoding, or none. All
+ * members find the same. */
+static bool group_is_alike(const struct binder *binder, const struct plan_group *group, int from,
+                           const struct kernel_encoding **encoding)
+{
+    const int *const members = binder->plan->members + group->first_member;
+    bool has_first = false;
+    *encoding = NULL;
+    for (uint32_t i = 0; i < group->member_count; i++) {
+        if (members[i] == from) continue;
+        const struct kernel_encoding *const found = encoding_between(binder, from, members[i]);
+        if (has_first && found != *encoding) return false;
+        *encoding = found;
+        has_first = true;
+    }
+    return true;
+}
+
+/* The bytes on a link of a piece of it that whole units fill. */
+static size_t whole_units(const struct binder *binder, const struct kernel_encoding *encoding,
+                          size_t piece)
+{
+    const struct kernel_encoding *const units = binder->options->encoding;
+    if (units == NULL) return piece;
+    const size_t unit_bytes = encoding != NULL ? units->unit_bytes : bind_unit_bytes(binder);
+    return piece / unit_bytes * unit_bytes;
+}
+
+/* Whether messages of that many chunks fit into a multicast link of that encoding as a whole. */
+static bool fits_multicast(const struct binder *binder, uint32_t chunk_count,
+                           const struct kernel_encoding *encoding)
 {
     const struct layout *layout = &binder->layout;
     const size_t *counts =
@@ -82,40 +112,60 @@ static bool fits_multicast(const struct binder *binder, uint32_t chunk_count)
         if (counts[r] > count_max) count_max = counts[r];
     const size_t part_bytes_max = (count_max / layout->parts + 1) * layout->element_bytes + 128;
     const size_t piece = bind_piece_bytes_max(binder->options);
-    return chunk_count * bind_wire_bytes(binder, part_bytes_max) <=
-           binder->options->piece_count_max * whole_units(binder, piece);
+    return chunk_count * bind_wire_bytes(binder, encoding, part_bytes_max) <=
+           binder->options->piece_count_max * whole_units(binder, encoding, piece);
 }
 
 /* The group of the transport whose multicast link takes a message to a group of the plan;
  * PROGRAM_NONE: the message goes to each member separately. The slots of such a link are free again
  * when its slowest reader has read them, and that reader may be waiting for another message first.
- * So only messages that fit into the slots as a whole go there. All members decide this alike: by
- * the range, the largest part, and limits and groups that all of them know. */
-static int multicast_group(const struct binder *binder, int plan_group, uint32_t chunk_count)
+ * So only messages that fit into the slots as a whole go there, and only to members that get them in
+ * the same encoding. All members decide this alike: by the sender, the range, the largest part, and
+ * limits and groups that all of them know. */
+static int multicast_group(const struct binder *binder, int plan_group, int from,
+                           uint32_t chunk_count)
 {
+    const struct kernel_encoding *encoding;
     const int group = plan_group != PLAN_NO_GROUP ? find_group(binder, plan_group) : PROGRAM_NONE;
-    return group != PROGRAM_NONE && fits_multicast(binder, chunk_count) ? group : PROGRAM_NONE;
+    return group != PROGRAM_NONE &&
+                   group_is_alike(binder, &binder->plan->groups[plan_group], from, &encoding) &&
+                   fits_multicast(binder, chunk_count, encoding)
+               ? group
+               : PROGRAM_NONE;
 }
 
-static int find_link(struct program_link *links, uint32_t *count, int peer, int group, int channel,
-                     size_t bytes)
+/* bytes: of the message in memory. */
+static int find_link(const struct binder *binder, struct program_link *links, uint32_t *count,
+                     const struct program_link *wanted, size_t bytes)
 {
     uint32_t i = 0;
-    while (i < *count &&
-           (links[i].peer != peer || links[i].group != group || links[i].channel != channel))
+    while (i < *count && (links[i].peer != wanted->peer || links[i].group != wanted->group ||
+                          links[i].channel != wanted->channel))
         i++;
-    if (i == *count) links[(*count)++] = (struct program_link){peer, group, channel, 0};
-    if (links[i].bytes_max < bytes) links[i].bytes_max = bytes;
+    if (i == *count) links[(*count)++] = *wanted;
+    const size_t on_link = bind_wire_bytes(binder, wanted->encoding, bytes);
+    if (links[i].bytes_max < on_link) links[i].bytes_max = on_link;
     return (int)i;
+}
+
+/* Any member of a group of the transport but this rank. */
+static int other_member(const struct binder *binder, int group)
+{
+    const int *const members = binder->options->groups[group].ranks;
+    return members[members[0] == binder->plan->rank];
 }
 
 static void add_target(struct binder *binder, struct program_step *bound, int peer, int group,
                        int channel)
 {
     struct program *program = binder->program;
+    const int to = group != PROGRAM_NONE ? other_member(binder, group) : peer;
+    const struct program_link link = {.peer = peer,
+                                      .group = group,
+                                      .channel = channel,
+                                      .encoding = encoding_between(binder, binder->plan->rank, to)};
     program->step_tx[program->step_tx_count++] =
-        find_link(program->tx_links, &program->tx_count, peer, group, channel,
-                  bind_wire_bytes(binder, bound->bytes));
+        find_link(binder, program->tx_links, &program->tx_count, &link, bound->bytes);
     bound->tx_count++;
 }
 
@@ -137,7 +187,7 @@ static void bind_targets(struct binder *binder, const struct plan_step *step,
     const struct rank_plan *plan = binder->plan;
     struct program *program = binder->program;
     const int channel = step->target_channel,
-              group = multicast_group(binder, step->target_group, step->chunk_count);
+              group = multicast_group(binder, step->target_group, plan->rank, step->chunk_count);
     bound->first_tx = program->step_tx_count;
     if (group != PROGRAM_NONE) {
         add_target(binder, bound, PROGRAM_NONE, group, channel);
@@ -157,17 +207,21 @@ static void bind_sources(struct binder *binder, const struct plan_step *step,
     for (uint32_t i = 0; i < step->source_count; i++) {
         const struct plan_source *source = &binder->plan->sources[step->first_source + i];
         struct program_source *to = &program->sources[program->source_count++];
-        if (source->is_link)
-            *to = (struct program_source){
-                .rx = find_link(program->rx_links, &program->rx_count, source->peer,
-                                multicast_group(binder, source->group, step->chunk_count),
-                                source->channel, bind_wire_bytes(binder, bound->bytes))};
-        else
+        if (source->is_link) {
+            const struct program_link link = {
+                .peer = source->peer,
+                .group = multicast_group(binder, source->group, source->peer, step->chunk_count),
+                .channel = source->channel,
+                .encoding = encoding_between(binder, source->peer, binder->plan->rank)};
+            *to = (struct program_source){.rx = find_link(binder, program->rx_links,
+                                                          &program->rx_count, &link, bound->bytes)};
+        } else {
             *to = (struct program_source){
                 PROGRAM_NONE, source->location.buffer,
                 step->chunk_count == 0
                     ? 0
                     : place_offset(binder, source->location.buffer, source->location.first)};
+        }
     }
     if (program->source_count_max < step->source_count)
         program->source_count_max = step->source_count;
@@ -186,6 +240,53 @@ static bool may_place_directly(const struct binder *binder, const struct program
            !is_large(binder->options, binder->program);
 }
 
+/* Whether a link of a bound step is encoded. */
+static bool has_encoded_link(const struct program *program, const struct program_step *bound)
+{
+    for (uint32_t i = 0; i < bound->source_count; i++) {
+        const int rx = program->sources[bound->first_source + i].rx;
+        if (rx != PROGRAM_NONE && program->rx_links[rx].encoding != NULL) return true;
+    }
+    for (uint32_t i = 0; i < bound->tx_count; i++)
+        if (program->tx_links[program->step_tx[bound->first_tx + i]].encoding != NULL) return true;
+    return false;
+}
+
+/* Whether a unit would lie in two chunks of a step's range: only the end of a block may end within
+ * a unit. The range is that of its destination, or of any source in memory. */
+static bool parts_units(const struct binder *binder, const struct plan_step *step)
+{
+    const struct plan_location *place = step->has_destination ? &step->destination : NULL;
+    for (uint32_t i = 0; place == NULL && i < step->source_count; i++) {
+        const struct plan_source *source = &binder->plan->sources[step->first_source + i];
+        if (!source->is_link) place = &source->location;
+    }
+    bool is_within = false;
+    for (uint32_t i = 0; place != NULL && i < step->chunk_count; i++) {
+        const size_t bytes = range_bytes(binder, place->buffer, place->first + i, 1);
+        if (is_within && bytes > 0) return true;
+        is_within |= bytes % bind_unit_bytes(binder) != 0;
+    }
+    return false;
+}
+
+/* Marks a step that kernels with formats have to do. */
+static enum tutti_status bind_encoding(struct binder *binder, const struct plan_step *step,
+                                       struct program_step *bound)
+{
+    const struct bind_options *options = binder->options;
+    if (options->encoding == NULL) return TUTTI_OK;
+    rounding_rule *const rounds = options->rounding != NULL ? options->rounding : rounding_of_step;
+    const uint32_t index = (uint32_t)(bound - binder->program->steps);
+    step_set(bound, STEP_ROUNDS, rounds(binder->plan, index, options->places));
+    step_set(bound, STEP_ENCODES,
+             step_has(bound, STEP_ROUNDS) || has_encoded_link(binder->program, bound));
+    if (options->places == NULL || !step_has(bound, STEP_ENCODES) || !parts_units(binder, step))
+        return TUTTI_OK;
+    return error_set(TUTTI_UNSUPPORTED, "encoding %s: a unit of %u elements would lie in two chunks",
+                     options->encoding->name, options->encoding->unit_elements);
+}
+
 static enum tutti_status bind_step(struct binder *binder, const struct plan_step *step,
                                    struct program_step *bound)
 {
@@ -199,6 +300,7 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
                          "a block passes through this rank whose count it does not know");
     bind_sources(binder, step, bound);
     bind_targets(binder, step, bound);
+    TRY(bind_encoding(binder, step, bound));
     bound->first_after = program->after_count;
     bound->after_count = step->after_count;
     for (uint32_t i = 0; i < step->after_count; i++)
@@ -296,28 +398,40 @@ static bool allocate(struct program *program, const struct rank_plan *plan)
            program->expects;
 }
 
-/* The bytes on a link of the least number of whole units, at least one, of which `count` pieces
- * cover `on_link`; 0: nothing is encoded. */
-static size_t least_units(const struct binder *binder, size_t on_link, unsigned count)
+/* Whether this rank has a link whose elements are as they are in memory. */
+static bool has_plain_link(const struct program *program)
 {
-    const struct kernel_encoding *encoding = binder->options->encoding;
-    if (encoding == NULL) return 0;
-    const size_t units = on_link / encoding->unit_bytes;
-    return (units / count + (units % count != 0 || units == 0)) * encoding->unit_bytes;
+    for (uint32_t i = 0; i < program->tx_count; i++)
+        if (program->tx_links[i].encoding == NULL) return true;
+    for (uint32_t i = 0; i < program->rx_count; i++)
+        if (program->rx_links[i].encoding == NULL) return true;
+    return false;
+}
+
+/* The bytes of the least number of whole units of `unit_bytes`, at least one, of which `count` pieces
+ * cover `bytes`; 0: nothing is encoded. */
+static size_t least_units(const struct binder *binder, size_t bytes, size_t unit_bytes,
+                          unsigned count)
+{
+    if (binder->options->encoding == NULL) return 0;
+    const size_t units = bytes / unit_bytes + (bytes % unit_bytes != 0);
+    return (units / count + (units % count != 0 || units == 0)) * unit_bytes;
 }
 
 /* The bytes of a piece on a link, chosen so that the largest chunk that has to fit into the link as
- * a whole does (multicast_group). */
-static size_t choose_piece(const struct binder *binder)
+ * a whole does (multicast_group). encoding: of the links on which pieces are longest. unit_bytes: of
+ * a unit there. */
+static size_t choose_piece(const struct binder *binder, const struct kernel_encoding *encoding,
+                           size_t unit_bytes)
 {
     const struct program *program = binder->program;
     size_t largest = 0;
     for (uint32_t i = 0; i < program->step_count; i++)
         if (program->steps[i].bytes > largest) largest = program->steps[i].bytes;
-    const size_t on_link = bind_wire_bytes(binder, largest);
+    const size_t on_link = bind_wire_bytes(binder, encoding, largest);
     const unsigned count = binder->options->piece_count_max;
     size_t piece = path_piece_bytes(&program->paths->sizes, on_link, count);
-    const size_t least = least_units(binder, on_link, count);
+    const size_t least = least_units(binder, on_link, unit_bytes, count);
     if (piece < least) piece = least;
     const size_t most = bind_piece_bytes_max(binder->options);
     return piece > most ? most : piece;
@@ -327,16 +441,23 @@ static size_t choose_piece(const struct binder *binder)
 static enum tutti_status bind_piece(struct binder *binder)
 {
     struct program *program = binder->program;
-    const struct kernel_encoding *encoding = binder->options->encoding;
-    program->piece_bytes = choose_piece(binder);
+    const struct kernel_encoding *units = binder->options->encoding,
+                                 *encoding = has_plain_link(program) ? NULL : units;
+    const size_t unit_bytes = units == NULL      ? 1
+                              : encoding == NULL ? bind_unit_bytes(binder)
+                                                 : units->unit_bytes;
+    program->piece_bytes = choose_piece(binder, encoding, unit_bytes);
     program->executor_bytes =
         program->paths->sizes.executor_bytes / (size_t)binder->plan->shape.rank_count;
-    if (encoding == NULL) return TUTTI_OK;
-    const size_t units = program->piece_bytes / encoding->unit_bytes;
-    program->piece_bytes = units * encoding->unit_elements * program->element_bytes;
-    if (units > 0) return TUTTI_OK;
-    return error_set(TUTTI_UNSUPPORTED, "encoding %s: a unit of %u bytes does not fit into a piece",
-                     encoding->name, encoding->unit_bytes);
+    if (units == NULL) return TUTTI_OK;
+    if (encoding == NULL && units->unit_bytes > bind_unit_bytes(binder))
+        return error_set(TUTTI_UNSUPPORTED, "encoding %s: a unit is longer than its elements",
+                         units->name);
+    const size_t count = program->piece_bytes / unit_bytes;
+    program->piece_bytes = count * bind_unit_bytes(binder);
+    if (count > 0) return TUTTI_OK;
+    return error_set(TUTTI_UNSUPPORTED, "encoding %s: a unit of %zu bytes does not fit into a piece",
+                     units->name, unit_bytes);
 }
 
 static_assert((int)PLAN_CHANNELS_MAX <= (int)TRANSPORT_CHANNEL_COUNT,
@@ -386,6 +507,9 @@ static bool lay_out(struct binder *binder)
     *layout = (struct layout){.count = options->count,
                               .element_bytes = dtype_size(options->dtype),
                               .parts = shape->parts,
+                              .unit_elements = options->encoding != NULL && options->places != NULL
+                                                   ? options->encoding->unit_elements
+                                                   : 0,
                               .collective = shape->collective,
                               .rank = binder->plan->rank,
                               .rank_count = shape->rank_count,
@@ -404,7 +528,7 @@ static bool lay_out(struct binder *binder)
     return true;
 }
 
-static void bind_formats(struct binder *binder)
+static enum tutti_status bind_formats(struct binder *binder)
 {
     const struct bind_options *options = binder->options;
     struct program *program = binder->program;
@@ -416,6 +540,18 @@ static void bind_formats(struct binder *binder)
     program->has_formats = options->kernels != NULL;
     memcpy(program->kinds, options->kinds, sizeof program->kinds);
     program->moves_by_kernels = program->has_executor || program->has_formats;
+    program->format_kernels =
+        options->encoding_kernels != NULL ? *options->encoding_kernels : program->kernels;
+    if (program->has_formats || program->encoding == NULL) return TUTTI_OK;
+    if (options->encoding_kernels == NULL)
+        return error_set(TUTTI_UNSUPPORTED, "encoding %s: no kernels know it",
+                         program->encoding->name);
+    for (int b = 0; b < PLAN_BUFFER_COUNT; b++)
+        if (program->kinds[b] != NULL)
+            return error_set(TUTTI_UNSUPPORTED,
+                             "encoding %s: buffers that are not in memory of the host",
+                             program->encoding->name);
+    return TUTTI_OK;
 }
 
 void bind_to_transport(struct bind_options *options, struct transport *transport)
@@ -447,8 +583,8 @@ enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_o
     binder.program->references_max = UINT_MAX;
     binder.program->step_count = plan->step_count;
     binder.program->lane_count = plan->lane_count;
-    bind_formats(&binder);
-    status = bind_all(&binder);
+    status = bind_formats(&binder);
+    if (status == TUTTI_OK) status = bind_all(&binder);
 free_offsets:
     free(binder.scratch_offsets);
     free(binder.begins);

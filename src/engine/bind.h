@@ -16,9 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/wire.h"
 #include "kernel/kernel.h"
 #include "path/path.h"
 #include "plan/plan.h"
+#include "plan/rounding.h"
 #include "transport/transport.h"
 
 enum { PROGRAM_NONE = -1 };
@@ -56,6 +58,10 @@ enum step_flag {
     STEP_PLACES_DIRECTLY = 1u << 10,
     /* Fetches referenced data to where kernels read it, not to its destination. */
     STEP_FETCHES = 1u << 11,
+    /* One of its links is encoded, or it rounds: kernels that know the encoding do all of it. */
+    STEP_ENCODES = 1u << 12,
+    /* Its result is rounded before it is stored or sent: see plan/rounding.h. */
+    STEP_ROUNDS = 1u << 13,
 };
 
 struct program_step {
@@ -91,7 +97,8 @@ struct program_link {
     int peer;  /* of multicast links that this rank sends on: PROGRAM_NONE */
     int group; /* of multicast links: the transport's; else PROGRAM_NONE */
     int channel;
-    size_t bytes_max; /* largest message */
+    size_t bytes_max;                       /* largest message */
+    const struct kernel_encoding *encoding; /* of elements on it; NULL: as they are in memory */
 };
 
 /* A message that this rank expects in its output from the start of the operation on: its sender may
@@ -123,12 +130,14 @@ struct program {
     size_t element_bytes;
     size_t piece_bytes;
     struct kernel_set kernels;
+    struct kernel_set format_kernels; /* of calls with formats */
     bool has_executor; /* its operations bring one that runs them, see kernel/executor.h; else they are calls */
     size_t executor_bytes; /* that it reads and writes at once, in all buffers together, about */
-    const struct kernel_encoding *encoding; /* of elements on its links; NULL: as they are in memory */
+    const struct kernel_encoding
+        *encoding; /* of its encoded links, and of steps that round; NULL: there are none */
     const struct memory_kind *kinds[PLAN_BUFFER_COUNT]; /* that its buffers lie in; NULL: the host's */
-    bool has_formats; /* kernels are told the formats of what they read and store: not all are elements in the host's memory */
-    bool moves_by_kernels; /* only kernels touch what is sent: there is an executor, or there are formats. See computing.h */
+    bool has_formats; /* all kernels are told the formats of what they read and store, not only those of STEP_ENCODES */
+    bool moves_by_kernels; /* only kernels touch what is sent, in all steps: there is an executor, or all have formats. See computing.h */
     const struct tutti_operation *op;
     enum tutti_dtype dtype;
     /* Links per slot, opened when the program first runs there; NULL before. */
@@ -152,13 +161,18 @@ struct bind_options {
     bool in_place;         /* input and output are the same memory, as plan.h says */
     bool shares_cores;     /* there are more ranks than cores */
     unsigned memory;       /* that input and output may be, of enum path_memory; 0: any */
-    /* The encoding on links; NULL: as in memory. All ranks must agree on it. */
+    /* The encoding on links; NULL: as in memory. All ranks must agree on it, and on the links that
+     * it is for. */
     const struct kernel_encoding *encoding;
+    const int *places; /* of each rank: the links between ranks at different places are encoded (plan/rounding.h); NULL: all links are */
+    rounding_rule *rounding; /* NULL: rounding_of_step; for tests, which must find out */
     /* The kinds of memory in which its buffers lie, and from which its scratch is taken; NULL: the
      * host's. Each rank decides this for itself. */
     const struct memory_kind *kinds[PLAN_BUFFER_COUNT];
     const struct kernel_set *
-        kernels; /* that know the encoding and all kinds of memory; NULL: the CPU's, where there is neither */
+        kernels; /* that know the encoding and all kinds of memory, for all steps; NULL: the CPU's, for memory of the host */
+    const struct kernel_set *
+        encoding_kernels; /* without `kernels`: for steps with the encoding, in memory of the host */
     /* The paths of the transport, see bind_to_transport. */
     const struct path_map *paths;
     size_t piece_bytes_max;
@@ -173,9 +187,32 @@ struct bind_options {
 void bind_to_transport(struct bind_options *options, struct transport *transport);
 /* A pure function of its arguments. The plan is only read; the op and the tables of paths must live
  * as long as the program. Failures: NO_MEMORY; UNSUPPORTED, also when a block passes through this
- * rank whose count it does not know, and when a unit of the encoding is larger than a piece. */
+ * rank whose count it does not know, when a unit of the encoding is larger than a piece or would lie
+ * in two chunks, and when no kernels know the encoding or a kind of memory. */
 enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_options *options,
                                struct program **program);
 void program_free(struct program *program);
+
+/* The bytes on link t of the program's tx_links, or rx_links, of so many bytes of memory. */
+static inline size_t program_tx_bytes(const struct program *program, uint32_t t, size_t bytes)
+{
+    if (__builtin_expect(program->encoding == NULL, 1)) return bytes;
+    return wire_bytes(program->tx_links[t].encoding, program->element_bytes, bytes);
+}
+static inline size_t program_rx_bytes(const struct program *program, uint32_t r, size_t bytes)
+{
+    if (__builtin_expect(program->encoding == NULL, 1)) return bytes;
+    return wire_bytes(program->rx_links[r].encoding, program->element_bytes, bytes);
+}
+/* Whether a step goes by kernels that may finish later, or that are told formats. */
+static inline bool program_computes(const struct program *program, const struct program_step *step)
+{
+    return program->moves_by_kernels || step_has(step, STEP_ENCODES);
+}
+/* Whether any step does. */
+static inline bool program_computes_any(const struct program *program)
+{
+    return program->moves_by_kernels || program->encoding != NULL;
+}
 
 #endif

@@ -31,17 +31,19 @@ static unsigned reader_count(const struct binder *binder, const struct program_s
     return count;
 }
 
-static struct path_case case_of(const struct binder *binder, const struct program_step *bound)
+/* link: the message's. */
+static struct path_case case_of(const struct binder *binder, const struct program_step *bound,
+                                const struct program_link *link)
 {
     const struct plan_shape *shape = &binder->plan->shape;
     return (struct path_case){
-        .bytes = bind_wire_bytes(binder, bound->bytes),
+        .bytes = bind_wire_bytes(binder, link->encoding, bound->bytes),
         .traffic = path_traffic_of(shape->collective),
         .cores = binder->options->shares_cores ? PATH_SHARED_CORES : PATH_OWN_CORES,
         .senders = binder->flow.has_few_senders ? PATH_FEW_SENDERS : PATH_MANY_SENDERS,
         .rank_count = shape->rank_count,
         .reader_count = reader_count(binder, bound),
-        .is_encoded = binder->options->encoding != NULL};
+        .is_encoded = link->encoding != NULL};
 }
 
 /* The table of a link to a peer, or to a group, all of whose members are reached alike. */
@@ -77,7 +79,7 @@ bool bind_may_come(const struct binder *binder, const struct program_step *bound
     const int rx = binder->program->sources[bound->first_source].rx;
     if (bound->source_count != 1 || rx == PROGRAM_NONE) return false;
     const struct program_link *link = &binder->program->rx_links[rx];
-    struct path_case message = case_of(binder, bound);
+    struct path_case message = case_of(binder, bound, link);
     message.step = PATH_STORES;
     message.readers = link->group != PROGRAM_NONE ? PATH_TO_GROUP : PATH_TO_ONE;
     const struct path_table *const table = table_of(binder, link);
@@ -112,6 +114,37 @@ static int sent_from(const struct binder *binder, const struct program_step *bou
     return step_has(bound, STEP_ONLY_SENDS) ? first->buffer : bound->destination_buffer;
 }
 
+/* Whether a message of a step can go on in the place in which it came: all of its links have the same
+ * encoding. */
+static bool comes_as_it_goes(const struct program *program, const struct program_step *bound)
+{
+    const struct kernel_encoding *const first =
+        program->tx_links[program->step_tx[bound->first_tx]].encoding;
+    for (uint32_t i = 0; i < bound->source_count; i++) {
+        const int rx = program->sources[bound->first_source + i].rx;
+        if (rx != PROGRAM_NONE && program->rx_links[rx].encoding != first) return false;
+    }
+    return true;
+}
+
+/* Whether all links on which a step sends have the same encoding, so that they can share a place. */
+static bool goes_alike(const struct program *program, const struct program_step *bound)
+{
+    const int *const tx = program->step_tx + bound->first_tx;
+    for (uint32_t i = 1; i < bound->tx_count; i++)
+        if (program->tx_links[tx[i]].encoding != program->tx_links[tx[0]].encoding) return false;
+    return true;
+}
+
+/* Whether the encodings of a step's links leave it a path. */
+static bool encodings_allow(const struct program *program, const struct program_step *bound,
+                            enum path_kind path)
+{
+    if (program->encoding == NULL || (path != PATH_FORWARD && path != PATH_SHARED_SLOT))
+        return true;
+    return goes_alike(program, bound) && (path != PATH_FORWARD || comes_as_it_goes(program, bound));
+}
+
 /* The list without the paths for which memory is not of the right kind, or for which the step has
  * no memory or no received message. */
 static struct path_list possible(const struct binder *binder, const struct program_step *bound,
@@ -125,6 +158,7 @@ static struct path_list possible(const struct binder *binder, const struct progr
         const bool is_reference = path == PATH_READ || path == PATH_COPY;
         if ((is_reference || path == PATH_STAGE) && !has_memory) continue;
         if (path == PATH_FORWARD && !receives(binder->program, bound)) continue;
+        if (!encodings_allow(binder->program, bound, path)) continue;
         const struct path_row *row = path_row_of(table, path);
         const unsigned needed = path == PATH_WRITE ? row->receiver_memory : row->sender_memory;
         if (is_reference && !takes_kind(binder, sent_from(binder, bound), row->sender_memory))
@@ -175,15 +209,15 @@ enum tutti_status bind_paths(struct binder *binder, const struct plan_step *step
                              struct program_step *bound)
 {
     struct program *program = binder->program;
-    struct path_case message = case_of(binder, bound);
     struct path_list common = {.count = 0};
     const enum path_readers readers = readers_of(binder, step, bound);
-    message.step = step_has(bound, STEP_ONLY_SENDS) ? PATH_SENDS : PATH_PASSES;
     bool at_once = step_has(bound, STEP_ONLY_SENDS) && bound->bytes <= program->piece_bytes;
     uint8_t number = number_of(program, &common);
     for (uint32_t i = 0; i < bound->tx_count && number != LISTS_MAX; i++) {
         const struct program_link *link = &program->tx_links[program->step_tx[bound->first_tx + i]];
         const struct path_table *table = table_of(binder, link);
+        struct path_case message = case_of(binder, bound, link);
+        message.step = step_has(bound, STEP_ONLY_SENDS) ? PATH_SENDS : PATH_PASSES;
         message.readers = link->group != PROGRAM_NONE ? PATH_TO_GROUP : readers;
         if (i == 0 && binder->options->cases != NULL)
             binder->options->cases[bound - program->steps] = message;

@@ -31,10 +31,17 @@ enum tutti_status bind_paths(struct binder *binder, const struct plan_step *step
 bool bind_may_come(const struct binder *binder, const struct program_step *bound,
                    enum path_kind path);
 
-/* The bytes on a link of so many bytes of memory. */
-static inline size_t bind_wire_bytes(const struct binder *binder, size_t bytes)
+/* The bytes of so many bytes of memory on a link of that encoding (NULL: as in memory). */
+static inline size_t bind_wire_bytes(const struct binder *binder,
+                                     const struct kernel_encoding *encoding, size_t bytes)
 {
-    return wire_bytes(binder->options->encoding, binder->program->element_bytes, bytes);
+    return wire_bytes(encoding, binder->program->element_bytes, bytes);
+}
+
+/* The bytes of memory that a unit of the encoding, which there is, stands for. */
+static inline size_t bind_unit_bytes(const struct binder *binder)
+{
+    return binder->options->encoding->unit_elements * binder->program->element_bytes;
 }
 
 /* The largest piece on a link. */

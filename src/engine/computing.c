@@ -60,16 +60,17 @@ static uint32_t find_places(const struct operation *operation, const struct run_
         reduce_find_expected(operation, step, lane->done);
         count = step->tx_count;
     } else if (piece->place != NULL && path_is_place(piece->path)) {
-        const size_t filled = program_wire_bytes(program, lane->filled);
-        for (uint32_t i = 0; i < step->tx_count; i++) places[i] = (char *)places[i] + filled;
+        for (uint32_t i = 0; i < step->tx_count; i++)
+            places[i] = (char *)places[i] +
+                        program_tx_bytes(program, step_tx(operation, step, i), lane->filled);
         count = step->tx_count;
     } else if (piece->place != NULL) {
         places[0] = piece->place;
     }
     for (uint32_t i = 0; i < count; i++)
-        operation->place_formats[i] =
-            (struct kernel_format){is_placed ? NULL : program->encoding,
-                                   memory_of_place(operation, step, piece, is_placed, i)};
+        operation->place_formats[i] = (struct kernel_format){
+            is_placed ? NULL : program->tx_links[step_tx(operation, step, i)].encoding,
+            memory_of_place(operation, step, piece, is_placed, i)};
     return count;
 }
 
@@ -80,7 +81,8 @@ static void find_source_formats(const struct operation *operation, const struct 
     for (uint32_t i = 0; i < step->source_count; i++)
         operation->source_formats[i] =
             sources[i].rx != PROGRAM_NONE
-                ? (struct kernel_format){program->encoding, operation->rx[sources[i].rx]->memory}
+                ? (struct kernel_format){program->rx_links[sources[i].rx].encoding,
+                                         operation->rx[sources[i].rx]->memory}
                 : (struct kernel_format){NULL, program->kinds[sources[i].buffer]};
 }
 
@@ -89,12 +91,31 @@ static bool only_copies(const struct program_step *step)
     return step->source_count == 1 && !step_scales(step);
 }
 
+static bool has_formats(const struct program *program, const struct program_step *step)
+{
+    return program->has_formats || step_has(step, STEP_ENCODES);
+}
+
+/* The same run as reduce_find_run finds, in messages that may be encoded. */
+static char *find_run(const struct operation *operation, const struct run_lane *lane,
+                      const struct program_step *step, bool stores, size_t done, size_t *bytes)
+{
+    const struct program *program = operation->program;
+    const struct program_source *sources = &program->sources[step->first_source];
+    char *const destination = reduce_find_run(operation, lane, step, stores, done, bytes);
+    for (uint32_t i = 0; step_has(step, STEP_ENCODES) && i < step->source_count; i++)
+        if (sources[i].rx != PROGRAM_NONE)
+            operation->sources[i] = (const char *)operation->views[i] +
+                                    program_rx_bytes(program, (uint32_t)sources[i].rx, done);
+    return destination;
+}
+
 /* Whether a run of a step that only copies, to links or to `destination`, already lies where it
  * belongs. */
 static bool lies_there(const struct operation *operation, const struct program_step *step,
                        const void *destination, uint32_t place_count)
 {
-    if (!only_copies(step) || destination != NULL) return false;
+    if (!only_copies(step) || destination != NULL || step_has(step, STEP_ROUNDS)) return false;
     return place_count == 0 || (place_count == 1 && operation->places[0] == operation->sources[0]);
 }
 
@@ -109,12 +130,19 @@ static void start_run(const struct operation *operation, const struct program_st
                            ? operation->place_formats[0]
                            : (struct kernel_format){NULL, program->kinds[step->destination_buffer]},
         .sources = operation->source_formats,
-        .others = operation->place_formats + first};
+        .others = operation->place_formats + first,
+        .through = step_has(step, STEP_ROUNDS) ? program->encoding : NULL};
+    const bool formatted = has_formats(program, step);
     struct kernel_call call = {.destination = first ? operation->places[0] : destination,
                                .others = operation->places + first,
                                .other_count = place_count - first,
-                               .formats = program->has_formats ? &formats : NULL};
-    start_kernel(operation, reduce_fill_call(operation, step, &call, bytes, streams), &call);
+                               .formats = formatted ? &formats : NULL};
+    kernel_reduce *const kernel = reduce_fill_call(operation, step, &call, bytes, streams);
+    start_kernel(operation,
+                 !formatted ? kernel
+                 : streams  ? program->format_kernels.reduce_stream
+                            : program->format_kernels.reduce,
+                 &call);
 }
 
 void computing_start(struct operation *operation, struct run_lane *lane,
@@ -130,16 +158,16 @@ void computing_start(struct operation *operation, struct run_lane *lane,
     find_source_formats(operation, step);
     for (size_t done = 0, run; done < piece->bytes; done += run) {
         run = piece->bytes - done;
-        char *destination = reduce_find_run(operation, lane, step, stores, done,
-                                            program_wire_bytes(program, done), &run);
-        if (only_copies(step) && destination == operation->sources[0])
+        char *destination = find_run(operation, lane, step, stores, done, &run);
+        if (only_copies(step) && destination == operation->sources[0] && !step_has(step, STEP_ROUNDS))
             destination = NULL; /* it is there, maybe where it can only be read */
         if (!lies_there(operation, step, destination, place_count)) {
             start_run(operation, step, destination, place_count, run, streams);
             any = true;
         }
-        const size_t further = is_placed ? run : program_wire_bytes(program, run);
-        for (uint32_t i = 0; i < place_count; i++) places[i] = (char *)places[i] + further;
+        for (uint32_t i = 0; i < place_count; i++)
+            places[i] = (char *)places[i] + wire_bytes(operation->place_formats[i].encoding,
+                                                       program->element_bytes, run);
     }
     *computing_flight(operation, lane) = (struct flight){*piece, start_end(operation, any)};
     operation->shared_slot_is_taken |= computing_has_begun(operation, lane) && place_count > 0 &&

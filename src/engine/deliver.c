@@ -43,7 +43,7 @@ void deliver_to_links(struct operation *operation, struct run_lane *lane,
     case PATH_SHARED_SLOT:
         operation->transport->sharing->send_shared(
             operation->transport, operation->slot, operation->targets, step->tx_count,
-            program_wire_bytes(operation->program, piece->bytes));
+            program_tx_bytes(operation->program, step_tx(operation, step, 0), piece->bytes));
         break;
     case PATH_FORWARD: forward(operation, step, piece); break;
     case PATH_STAGE: send_staged(operation, lane, step, piece->bytes); break;
@@ -58,8 +58,9 @@ static void send_computed(struct operation *operation, struct run_lane *lane,
 {
     const bool is_full = lane->filled + piece->bytes == piece->whole;
     for (uint32_t i = 0; is_full && i < step->tx_count; i++) {
-        struct link_tx *link = step_link(operation, step, i);
-        link->ops->commit(link, program_wire_bytes(operation->program, piece->whole));
+        const uint32_t t = step_tx(operation, step, i);
+        struct link_tx *link = operation->tx[t];
+        link->ops->commit(link, program_tx_bytes(operation->program, t, piece->whole));
     }
     lane->filled = is_full ? 0 : lane->filled + piece->bytes;
 }
@@ -82,6 +83,19 @@ static void send_late(struct operation *operation, struct run_lane *lane,
     deliver_to_links(operation, lane, step, piece);
 }
 
+/* Like deliver_back, for links that may be encoded. */
+static void give_back_computed(struct operation *operation, const struct program_step *step,
+                               const struct piece *piece, bool forwarded)
+{
+    const struct program *program = operation->program;
+    const struct program_source *sources = &program->sources[step->first_source];
+    for (uint32_t i = 0; i < step->source_count; i++) {
+        if (sources[i].rx == PROGRAM_NONE || (forwarded && i == piece->traveller)) continue;
+        struct link_rx *link = operation->rx[sources[i].rx];
+        link->ops->consume(link, program_rx_bytes(program, (uint32_t)sources[i].rx, piece->bytes));
+    }
+}
+
 void deliver_computed(struct operation *operation, struct run_lane *lane,
                       const struct program_step *step, const struct piece *piece)
 {
@@ -89,8 +103,7 @@ void deliver_computed(struct operation *operation, struct run_lane *lane,
     if (lane->state == LANE_PLACES && lane->done + piece->bytes == step->bytes)
         deliver_placed(operation, step);
     if (sends) send_late(operation, lane, step, piece);
-    deliver_back(operation, step, piece, sends && piece->path == PATH_FORWARD,
-                 program_wire_bytes(operation->program, piece->bytes));
+    give_back_computed(operation, step, piece, sends && piece->path == PATH_FORWARD);
 }
 
 void deliver_placed(struct operation *operation, const struct program_step *step)

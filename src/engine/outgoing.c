@@ -155,10 +155,11 @@ static bool can_forward(struct operation *operation, const struct run_lane *lane
 static bool reserve_places(struct operation *operation, const struct program_step *step,
                            size_t bytes)
 {
-    const size_t on_link = program_wire_bytes(operation->program, bytes);
     for (uint32_t i = 0; i < step->tx_count; i++) {
-        struct link_tx *link = step_link(operation, step, i);
-        operation->places[i] = link->ops->reserve(link, on_link);
+        const uint32_t t = step_tx(operation, step, i);
+        struct link_tx *link = operation->tx[t];
+        operation->places[i] =
+            link->ops->reserve(link, program_tx_bytes(operation->program, t, bytes));
         if (operation->places[i] == NULL) return false;
     }
     return true;
@@ -177,8 +178,8 @@ static bool take_places(struct operation *operation, const struct run_lane *lane
                         const struct program_step *step, struct piece *piece)
 {
     if (!reserve_places(operation, step, piece->whole)) return false;
-    piece->place =
-        (char *)operation->places[0] + program_wire_bytes(operation->program, lane->filled);
+    piece->place = (char *)operation->places[0] +
+                   program_tx_bytes(operation->program, step_tx(operation, step, 0), lane->filled);
     return true;
 }
 

@@ -88,12 +88,6 @@ static inline void passed_over(struct operation *operation, enum path_kind path,
     operation->passed_over[path][reason]++;
 }
 
-/* The bytes on a link of so many bytes of memory. */
-static inline size_t program_wire_bytes(const struct program *program, size_t bytes)
-{
-    return wire_bytes(program->encoding, program->element_bytes, bytes);
-}
-
 static inline bool step_scales(const struct program_step *step)
 {
     return step->divisor != 0 || step->factor != 0;

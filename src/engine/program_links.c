@@ -67,7 +67,7 @@ static bool is_small(const struct program *program, const struct program_step *s
     }
     return step->bytes <= program->piece_bytes &&
            !step_has(step, STEP_ONLY_SENDS | STEP_STREAMS | STEP_READS_FAR | STEP_EXPECTS |
-                               STEP_PLACES | STEP_PLACES_DIRECTLY);
+                               STEP_PLACES | STEP_PLACES_DIRECTLY | STEP_ENCODES);
 }
 
 static enum tutti_status open_all(struct program *program, struct transport *transport, int slot,

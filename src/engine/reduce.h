@@ -62,12 +62,12 @@ static inline void reduce_run(const struct operation *operation, const struct ru
     reduce_fill_call(operation, step, &call, bytes, streams && destination != NULL)(&call);
 }
 
-/* Finds the sources of a run of a piece (operation->sources), `done` bytes into the piece, or
- * `on_link` bytes into messages on links. Returns the destination, or NULL; *bytes is cut to the
- * part that is contiguous in all buffers of the step. */
+/* Finds the sources of a run of a piece (operation->sources), `done` bytes into the piece. Returns
+ * the destination, or NULL; *bytes is cut to the part that is contiguous in all buffers of the
+ * step. */
 static inline char *reduce_find_run(const struct operation *operation, const struct run_lane *lane,
                                     const struct program_step *step, bool stores, size_t done,
-                                    size_t on_link, size_t *bytes)
+                                    size_t *bytes)
 {
     const struct program_source *sources = &operation->program->sources[step->first_source];
     char *destination = NULL;
@@ -76,7 +76,7 @@ static inline char *reduce_find_run(const struct operation *operation, const str
                                 step->destination_offset + lane->done + done, bytes);
     for (uint32_t i = 0; i < step->source_count; i++)
         operation->sources[i] = sources[i].rx != PROGRAM_NONE
-                                    ? (const char *)operation->views[i] + on_link
+                                    ? (const char *)operation->views[i] + done
                                     : buffer_at(&operation->buffers[sources[i].buffer],
                                                 sources[i].offset + lane->done + done, bytes);
     return destination;
@@ -91,7 +91,7 @@ static inline void reduce_piece(struct operation *operation, const struct run_la
     size_t done = 0;
     do {
         size_t run = bytes - done;
-        char *const destination = reduce_find_run(operation, lane, step, stores, done, done, &run);
+        char *const destination = reduce_find_run(operation, lane, step, stores, done, &run);
         if (lane->state == LANE_PLACES)
             reduce_for_all(operation, step, destination, lane->done + done, run);
         else

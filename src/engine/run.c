@@ -84,7 +84,7 @@ static bool make_room(struct operation *operation, const struct program *program
         !grow((void **)&operation->sources, &operation->source_capacity, program->source_count_max,
               sizeof(void *)))
         return false;
-    if (program->moves_by_kernels && !computing_make_room(operation, program)) return false;
+    if (program_computes_any(program) && !computing_make_room(operation, program)) return false;
     return has_scratch(operation, program) || make_scratch(operation, program);
 }
 
@@ -94,7 +94,7 @@ static bool has_room(const struct operation *operation, const struct program *pr
            program->tx_count <= operation->send_capacity &&
            program->step_count <= operation->step_capacity &&
            program->source_count_max <= operation->source_capacity &&
-           (!program->moves_by_kernels || computing_has_room(operation, program)) &&
+           (!program_computes_any(program) || computing_has_room(operation, program)) &&
            has_scratch(operation, program);
 }
 
@@ -149,7 +149,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     operation->takes_short_way = !is_cut && !program->moves_by_kernels;
     operation->fault_peer = -1;
     operation->paths = 0;
-    operation->is_special = program->moves_by_kernels;
+    operation->is_special = program_computes_any(program);
     operation->is_gated = false;
     operation->gate = NULL;
     operation->executor = NULL;
@@ -161,7 +161,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
         operation->sends[t].active = operation->sends[t].referenced = false;
     if (program->step_count > 0)
         memset(operation->taken, 0, program->step_count * sizeof *operation->taken);
-    if (program->moves_by_kernels) computing_prepare(operation);
+    if (program_computes_any(program)) computing_prepare(operation);
     if (program->after_count > 0)
         memset(operation->completed, 0, program->step_count * sizeof(bool));
     return TUTTI_OK;
@@ -199,7 +199,8 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
     for (; lane->target < step->tx_count; lane->target++) {
         const uint32_t t = step_tx(operation, step, lane->target);
         if (operation->sends[t].active) return RUN_BLOCKED;
-        if (special || !send_at_once(operation, step, t, from))
+        if ((special && program_computes(operation->program, step)) ||
+            !send_at_once(operation, step, t, from))
             outgoing_send(operation, step, lane->target);
     }
     return RUN_DONE;
@@ -306,7 +307,7 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
         program->sources[step->first_source].rx != PROGRAM_NONE && operation->views[0] == NULL;
     if (lies_elsewhere) { /* then it is a plain receive */
         if (!take_copy(operation, lane, step, &piece.bytes)) return RUN_BLOCKED;
-    } else if (special && program->moves_by_kernels) {
+    } else if (special && program_computes(program, step)) {
         computing_start(operation, lane, step, stores, &piece);
         if (computing_has_begun(operation, lane)) return RUN_MOVED;
         return advance(lane, step, computing_deliver(operation, lane, step));

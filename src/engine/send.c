@@ -32,7 +32,8 @@ void *send_reserve_shared(struct operation *operation, uint32_t first_tx, uint32
     if (operation->shared_slot_is_taken || !send_has_room(operation, first_tx, tx_count))
         return NULL;
     return operation->transport->sharing->reserve_shared(
-        operation->transport, operation->slot, program_wire_bytes(operation->program, bytes));
+        operation->transport, operation->slot,
+        program_tx_bytes(operation->program, (uint32_t)operation->program->step_tx[first_tx], bytes));
 }
 
 /* From now on, the message of a step goes over each of its links separately. */
@@ -50,7 +51,9 @@ static void part_paths(struct operation *operation, const struct run_send *first
 static bool copy_to_place(struct operation *operation, struct run_send *send, void *place,
                           const struct memory_kind *memory, size_t bytes)
 {
-    if (!operation->program->moves_by_kernels) {
+    const struct program *program = operation->program;
+    if (!program->moves_by_kernels &&
+        (program->encoding == NULL || program->tx_links[send - operation->sends].encoding == NULL)) {
         send_copy(&operation->buffers[send->buffer], send->offset + send->done, place, bytes);
         return true;
     }
@@ -67,9 +70,9 @@ static bool is_in_flight(const struct operation *operation, const struct run_sen
 static void send_filled(struct operation *operation, struct run_send *send, size_t bytes)
 {
     const struct program *program = operation->program;
-    operation->transport->sharing->send_shared(operation->transport, operation->slot,
-                                               operation->targets, send->tx_count,
-                                               program_wire_bytes(program, bytes));
+    operation->transport->sharing->send_shared(
+        operation->transport, operation->slot, operation->targets, send->tx_count,
+        program_tx_bytes(program, (uint32_t)program->step_tx[send->first_tx], bytes));
     send->done += bytes;
     if (send->done < send->total) return;
     for (uint32_t i = 0; i < send->tx_count; i++)
@@ -121,20 +124,21 @@ static bool push_through_place(struct operation *operation, struct run_send *sen
                                struct link_tx *link, size_t *bytes)
 {
     const struct program *program = operation->program;
+    const uint32_t t = (uint32_t)(send - operation->sends);
     if (is_in_flight(operation, send)) {
         if (!start_is_copied(operation, send)) return false;
         *bytes = send->computing;
         send->computing = 0;
     } else {
         if (*bytes > program->piece_bytes) *bytes = program->piece_bytes;
-        void *place = link->ops->reserve(link, program_wire_bytes(program, *bytes));
+        void *place = link->ops->reserve(link, program_tx_bytes(program, t, *bytes));
         if (place == NULL) return false;
         if (!copy_to_place(operation, send, place, link->memory, *bytes)) {
             *bytes = 0;
             return true;
         }
     }
-    link->ops->commit(link, program_wire_bytes(program, *bytes));
+    link->ops->commit(link, program_tx_bytes(program, t, *bytes));
     return true;
 }
 

@@ -30,21 +30,24 @@ void start_copy(struct operation *operation, struct run_send *send, void *place,
 {
     const struct program *program = operation->program;
     const struct kernel_format from = {NULL, program->kinds[send->buffer]};
-    const struct kernel_formats formats = {.destination = {program->encoding, memory},
-                                           .sources = &from};
+    const struct kernel_encoding *const encoding =
+        program->tx_links[send - operation->sends].encoding;
+    const bool has_formats = program->has_formats || encoding != NULL;
+    const struct kernel_formats formats = {.destination = {encoding, memory}, .sources = &from};
     for (size_t done = 0, run; done < bytes; done += run) {
         run = bytes - done;
         const void *const source =
             buffer_at(&operation->buffers[send->buffer], send->offset + send->done + done, &run);
-        const struct kernel_call call = {.destination =
-                                             (char *)place + program_wire_bytes(program, done),
-                                         .sources = &source,
-                                         .source_count = 1,
-                                         .count = run / program->element_bytes,
-                                         .operation = program->op,
-                                         .dtype = program->dtype,
-                                         .formats = program->has_formats ? &formats : NULL};
-        start_kernel(operation, program->kernels.reduce, &call);
+        const struct kernel_call call = {
+            .destination = (char *)place + wire_bytes(encoding, program->element_bytes, done),
+            .sources = &source,
+            .source_count = 1,
+            .count = run / program->element_bytes,
+            .operation = program->op,
+            .dtype = program->dtype,
+            .formats = has_formats ? &formats : NULL};
+        start_kernel(operation,
+                     has_formats ? program->format_kernels.reduce : program->kernels.reduce, &call);
     }
     send->group = start_end(operation, bytes > 0);
     send->computing = send->group != 0 ? bytes : 0;

@@ -39,17 +39,27 @@ static inline bool take_makes_sense(const struct program *program, const struct 
            (view->bytes == 0) == (left == 0);
 }
 
-/* The same for a message that may be encoded, in whole units; view->bytes becomes bytes of
- * memory. */
-static inline bool take_decodes(const struct program *program, struct link_view *view, size_t left)
+/* The same for a message of link rx that may be encoded, in whole units; view->bytes becomes bytes
+ * of memory. */
+static inline bool take_decodes(const struct program *program, int rx, struct link_view *view,
+                                size_t left)
 {
-    if (program->encoding == NULL) return take_makes_sense(program, view, left);
+    const struct kernel_encoding *const encoding = program->rx_links[rx].encoding;
+    if (encoding == NULL) return take_makes_sense(program, view, left);
     size_t bytes;
     if (view->data == NULL) return false; /* no rank sends a reference to what is not encoded */
-    if (!wire_to_memory(program->encoding, program->element_bytes, view->bytes, left, &bytes))
-        return false;
+    if (!wire_to_memory(encoding, program->element_bytes, view->bytes, left, &bytes)) return false;
     view->bytes = bytes;
     return (bytes == 0) == (left == 0);
+}
+
+/* The bytes of a piece of a step that encodes: as many whole units as are there, or the rest of the
+ * chunk. There is always one, because all pieces of a program with units of several elements are
+ * whole units (bind_piece), and no message is cut by a segment (operation_prepare). */
+static inline size_t take_whole_units(const struct program *program, size_t bytes, size_t left)
+{
+    const size_t unit_bytes = program->encoding->unit_elements * program->element_bytes;
+    return bytes == left ? bytes : bytes / unit_bytes * unit_bytes;
 }
 
 /* Collects the next piece of every source; piece->bytes is cut to the bytes that all of them have.
@@ -70,7 +80,7 @@ static inline enum run_result take_look(struct operation *operation, const struc
         const enum link_state state = link->ops->peek(link, &view);
         if (state == LINK_EMPTY) return RUN_BLOCKED;
         /* Lengths are checked before anything is written. */
-        if (state == LINK_FAULT || !(special ? take_decodes(program, &view, left)
+        if (state == LINK_FAULT || !(special ? take_decodes(program, source->rx, &view, left)
                                              : take_makes_sense(program, &view, left))) {
             operation->fault_peer = link->peer;
             operation->is_special = true;
@@ -89,6 +99,7 @@ static inline enum run_result take_look(struct operation *operation, const struc
         if (view.data == NULL) bytes = program->paths->sizes.copied_pieces * program->piece_bytes;
         if (view.bytes < bytes) bytes = view.bytes;
     }
+    if (special && step_has(step, STEP_ENCODES)) bytes = take_whole_units(program, bytes, left);
     piece->bytes = bytes;
     return RUN_MOVED;
 }

@@ -66,7 +66,7 @@ static bool is_alike(const struct choice_note *a, const struct choice_note *b)
            a->bytes == b->bytes && a->algorithm == b->algorithm && a->reason == b->reason &&
            a->radix == b->radix && a->only_hosts == b->only_hosts && a->varies == b->varies &&
            a->bytes_are_assumed == b->bytes_are_assumed && a->is_mapped == b->is_mapped &&
-           (!a->varies || a->signature == b->signature);
+           a->encoding == b->encoding && (!a->varies || a->signature == b->signature);
 }
 
 static bool is_there(const struct choices *choices, const struct choice_note *note)

@@ -49,7 +49,8 @@ struct choice_note {
     bool only_hosts;      /* there are racks, and the plan has no level for them */
     bool varies;          /* a v form */
     bool bytes_are_assumed, is_mapped;
-    struct choice_rival next;                      /* the second best, if any were compared */
+    const char *encoding;     /* of elements on some links; NULL: they go as they are */
+    struct choice_rival next; /* the second best, if any were compared */
     struct choice_rival unused[CHOICE_UNUSED_MAX]; /* plans of the user that might have been chosen */
     uint64_t unused_left_out;                      /* how many more of them there were */
 };

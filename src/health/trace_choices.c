@@ -116,6 +116,7 @@ static void put_choice(FILE *file, const struct choice_note *note, uint64_t numb
     json_write_name(file, note->algorithm);
     if (note->radix != 0) fprintf(file, ", \"radix\": %u", note->radix);
     if (note->only_hosts) fputs(", \"only_hosts\": true", file);
+    if (note->encoding != NULL) fprintf(file, ", \"encoding\": \"%s\"", note->encoding);
     put_expected(file, note->expected_ps);
     fputs(", \"reason\": ", file);
     json_write_text(file, note->reason);

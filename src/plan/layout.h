@@ -2,7 +2,7 @@
  * cut into nearly equal parts.
  *
  * Cuts fall on cache lines where a part has several of them, so that no two ranks write one line
- * and vectors stay aligned. A pure function of counts, parts and element size: the same on every
+ * and vectors stay aligned; and on units, where an encoding has units of several elements. A pure function of counts, parts and element size: the same on every
  * rank that knows them.
  *
  * Offsets are those of a buffer whose blocks lie one after the other; buffer.h says where its bytes
@@ -25,6 +25,7 @@ struct layout {
     size_t count; /* elements in a block */
     size_t element_bytes;
     uint32_t parts;
+    unsigned unit_elements; /* that a block is cut into multiples of; 0: any */
     /* Blocks of different counts: */
     enum collective collective;
     int rank, rank_count;
@@ -51,10 +52,11 @@ static inline size_t layout_block_count(const struct layout *layout, size_t bloc
 /* First element of a part of a block of that count; `part` may be `parts`: the end. */
 static inline size_t layout_part_begin(const struct layout *layout, size_t count, uint32_t part)
 {
-    const size_t line = 64 / layout->element_bytes;
+    const size_t line = 64 / layout->element_bytes, unit = layout->unit_elements;
     const size_t begin = (size_t)((unsigned __int128)count * part / layout->parts);
-    if (part == layout->parts || count / layout->parts < line * 4) return begin;
-    return begin / line * line;
+    if (part == layout->parts) return begin;
+    const size_t cut = count / layout->parts < line * 4 ? begin : begin / line * line;
+    return unit > line ? begin / unit * unit : unit > 1 ? cut / unit * unit : cut;
 }
 
 /* Byte offset of a chunk in the input or the output. */

@@ -4,13 +4,15 @@
 #include <string.h>
 
 /* A contribution is written in the value itself: this bit, the rank, the class. Other values are 1
- * + the index of a node. */
+ * + the index of a node. Both may have the bit of a value that was rounded last. */
 #define CONTRIBUTION (UINT64_C(1) << 63)
+#define ROUNDED (UINT64_C(1) << 62)
 
 struct node {
     uint64_t hash[2];
     uint32_t class, count;
     int low, high;
+    uint32_t roundings;
     bool ordered, final;
 };
 
@@ -42,7 +44,9 @@ static void hash_rank(int rank, uint64_t hash[2])
     hash[1] = mix(hash[0] ^ mix((uint64_t)rank * 2 + 1));
 }
 
-/* Marks what was done to a tree: rounded at the end of a step, scaled. */
+/* What was done to a tree: rounded at the end of a step, and scaled; encoded and decoded. */
+enum mark { MARK_SUM = 1, MARK_FINAL = 2, MARK_ROUNDED = 3 };
+
 static void hash_mark(uint64_t hash[2], uint64_t mark)
 {
     hash[0] = mix(hash[0] ^ mix(mark));
@@ -101,12 +105,18 @@ value value_contribution(int rank, uint32_t class)
     return CONTRIBUTION | (uint64_t)rank << 32 | class;
 }
 
+value value_rounded(value v)
+{
+    return v | ROUNDED;
+}
+
 uint32_t value_class(const struct value_table *table, value v)
 {
+    v &= ~ROUNDED;
     return (v & CONTRIBUTION) ? (uint32_t)v : table->nodes[v - 1].class;
 }
 
-void value_take(const struct value_table *table, value v, struct value_parts *parts)
+static void take_unrounded(const struct value_table *table, value v, struct value_parts *parts)
 {
     memset(parts->who, 0, table->words * sizeof parts->who[0]);
     if (v & CONTRIBUTION) {
@@ -115,6 +125,7 @@ void value_take(const struct value_table *table, value v, struct value_parts *pa
         parts->class = (uint32_t)v;
         parts->count = 1;
         parts->low = parts->high = rank;
+        parts->roundings = 0;
         parts->ordered = true;
         parts->final = false;
         if (table->exact)
@@ -127,8 +138,17 @@ void value_take(const struct value_table *table, value v, struct value_parts *pa
     memcpy(parts->hash, node->hash, sizeof parts->hash);
     parts->class = node->class, parts->count = node->count;
     parts->low = node->low, parts->high = node->high;
+    parts->roundings = node->roundings;
     parts->ordered = node->ordered, parts->final = node->final;
     memcpy(parts->who, table->who + (v - 1) * table->words, table->words * sizeof parts->who[0]);
+}
+
+void value_take(const struct value_table *table, value v, struct value_parts *parts)
+{
+    take_unrounded(table, v & ~ROUNDED, parts);
+    if ((v & ROUNDED) == 0) return;
+    hash_mark(parts->hash, MARK_ROUNDED);
+    parts->roundings++;
 }
 
 int value_overlap(const struct value_table *table, const struct value_parts *a,
@@ -151,6 +171,7 @@ void value_add(const struct value_table *table, struct value_parts *into,
     if (operand->low < into->low) into->low = operand->low;
     if (operand->high > into->high) into->high = operand->high;
     into->count += operand->count;
+    if (into->roundings < operand->roundings) into->roundings = operand->roundings;
     hash_join(into->hash, operand->hash);
     if (table->exact)
         for (uint32_t i = 0; i < table->words; i++) into->who[i] |= operand->who[i];
@@ -219,10 +240,11 @@ value value_store(struct value_table *table, const struct value_parts *parts)
                         .count = parts->count,
                         .low = parts->low,
                         .high = parts->high,
+                        .roundings = parts->roundings,
                         .ordered = parts->ordered,
                         .final = parts->final};
     memcpy(node.hash, parts->hash, sizeof node.hash);
-    hash_mark(node.hash, parts->final ? 2 : 1);
+    hash_mark(node.hash, parts->final ? MARK_FINAL : MARK_SUM);
     if (!grow_slots(table) || !grow_nodes(table)) return VALUE_NONE;
     size_t at = slot_of(table, &node);
     for (; table->slots[at] != 0; at = (at + 1) & (table->slot_count - 1))

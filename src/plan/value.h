@@ -26,6 +26,7 @@ struct value_parts {
     uint64_t hash[2];
     uint32_t class, count; /* contributions */
     int low, high;         /* the first and the last contributing rank */
+    uint32_t roundings;    /* the most that any contribution went through */
     bool ordered;          /* operands came in ascending rank order without gaps */
     bool final;
     uint64_t who[VERIFY_EXACT_RANKS / 64];
@@ -38,6 +39,9 @@ struct value_table *value_table_create(int rank_count, struct plan_budget *budge
 void value_table_free(struct value_table *table);
 
 value value_contribution(int rank, uint32_t class);
+/* The value after it was encoded and decoded (rounding.h): another tree, unless it was rounded
+ * last. */
+value value_rounded(value v);
 uint32_t value_class(const struct value_table *table, value v);
 void value_take(const struct value_table *table, value v, struct value_parts *parts);
 

@@ -186,7 +186,10 @@ static value read_source(struct verification *run, const struct verified_turn *t
 {
     if (source->is_link) {
         const uint32_t port = run->wiring.receives[(*receive)++].port;
-        return run->in_flight[run->wiring.ports[port].link]->values[position];
+        const value sent = run->in_flight[run->wiring.ports[port].link]->values[position];
+        return rounding_on_link(run->options->places, source->peer, turn->rank_plan->rank)
+                   ? value_rounded(sent)
+                   : sent;
     }
     const uint32_t chunk = source->location.first + position;
     const value found = verify_turn_cell(run, turn, &source->location, position)->value;
@@ -213,6 +216,16 @@ static bool fault_overlap(struct verification *run, const struct verified_turn *
                         "adds some rank twice to chunk %u", class);
     return fault_at(run->report, turn->rank_plan, turn->index, "adds rank %d twice to chunk %u",
                     rank, class);
+}
+
+/* Rounds the result where the rule says so. */
+static void round_result(struct verification *run, const struct verified_turn *turn,
+                         uint32_t position)
+{
+    rounding_rule *const rule =
+        run->options->rounding != NULL ? run->options->rounding : rounding_of_step;
+    if (run->options->places != NULL && rule(turn->rank_plan, turn->index, run->options->places))
+        run->results[position] = value_rounded(run->results[position]);
 }
 
 /* Left to right, as the engine does; the sum is rounded, and scaled when final, at the end of the
@@ -254,7 +267,9 @@ static bool reduce_position(struct verification *run, const struct verified_turn
     sum.final = step->final;
     if (!sum.ordered) run->report->rank_ordered = false;
     run->results[position] = value_store(run->values, &sum);
-    return run->results[position] != VALUE_NONE || verify_out_of_memory(run);
+    if (run->results[position] == VALUE_NONE) return verify_out_of_memory(run);
+    round_result(run, turn, position);
+    return true;
 }
 
 /* Local sources may be the destination itself, position by position, and overlap it in no other
@@ -648,6 +663,12 @@ enum verify_verdict plan_verify(const struct plan *plan, const struct verify_opt
     *report = (struct verify_report){.rank_ordered = true};
     fault_none(report);
     if (!form_check(plan, report)) return VERIFY_WRONG;
+    if (rounding_on_any(options->places, plan->shape.rank_count) &&
+        !collective_reduces(plan->shape.collective)) {
+        fault_at(report, NULL, FAULT_NO_STEP, "no owner rounds what %s moves over encoded links",
+                 collective_name(plan->shape.collective));
+        return VERIFY_WRONG;
+    }
     enum verify_verdict verdict = wiring_init(&run.wiring, plan, budget, report);
     if (verdict == VERIFY_PROVEN &&
         !(verify_set_up(&run) && verify_find_placements(&run) && run_all(&run)))

@@ -19,6 +19,9 @@
  *     in their receivers' memory (placement.h): such a store comes after the receiver's beginning
  *     and after every earlier access to that memory, of steps and of messages that are sent from
  *     there; and until the message has come, nothing else reads or writes there.
+ * Of a plan with encoded links (rounding.h) it proves the same, and that replicas are bit-identical
+ * although each such link rounds: a tree then has its roundings in it. It refuses plans whose
+ * replicas would differ, and collectives that do not reduce.
  * Contributions are exact sets up to VERIFY_EXACT_RANKS ranks and random fingerprints above.
  */
 #ifndef TUTTI_PLAN_VERIFY_H
@@ -27,6 +30,7 @@
 #include "plan/budget.h"
 #include "plan/placement.h"
 #include "plan/plan.h"
+#include "plan/rounding.h"
 #include "tutti/tutti.h"
 
 enum { VERIFY_EXACT_RANKS = 512 };
@@ -52,6 +56,8 @@ struct verify_options {
     struct plan_budget
         *budget; /* charged with work and memory; stays the caller's. NULL: 8 GiB, and any work */
     placement_rule *placement; /* NULL: placement_of_step, which is the engine's; for tests of this proof */
+    const int *places; /* of each rank: links between ranks at different places are encoded (rounding.h); NULL: none is */
+    rounding_rule *rounding; /* NULL: rounding_of_step, which is the engine's; for tests of this proof */
 };
 
 struct verify_report {
@@ -60,6 +66,7 @@ struct verify_report {
         other_step; /* of a race: the step before which, or after which, nothing orders it; else -1 */
     char message[256]; /* "rank 2 lane 0 step 5 (recv_reduce_send): ..." */
     bool rank_ordered; /* proven: operands are combined in ascending rank order everywhere */
+    uint32_t roundings; /* by encoded links and owners, of a contribution on its way to a result, at most */
     uint64_t step_count, message_count;
 };
 

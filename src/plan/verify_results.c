@@ -39,6 +39,12 @@ static bool check_tree(struct verification *run, int rank, uint32_t chunk, const
     value_take(run->values, cell->value, &here);
     value_take(run->values, run->tree[at], &there);
     if (memcmp(here.hash, there.hash, sizeof here.hash) == 0) return true;
+    if (run->options->places != NULL && here.class == there.class)
+        return fault_at(
+            run->report, run->plan->ranks[rank], writer_of(run, cell),
+            "output chunk %u is not rounded as on rank %d: with encoded links, replicas "
+            "would differ",
+            chunk, run->tree_rank[at]);
     return fault_at(run->report, run->plan->ranks[rank], writer_of(run, cell),
                     "output chunk %u is added up in another order than chunk %u on rank %d", chunk,
                     there.class, run->tree_rank[at]);
@@ -56,6 +62,7 @@ bool verify_check_output(struct verification *run, int rank, uint32_t chunk)
     if (cell->value != VALUE_NONE) value_take(run->values, cell->value, &found);
     const bool right = reduces ? found.class == class && value_is_complete(run->values, &found)
                                : cell->value == value_contribution(owner_of(shape, class), class);
+    if (right && run->report->roundings < found.roundings) run->report->roundings = found.roundings;
     if (right) return !reduces || check_tree(run, rank, chunk, cell);
     if (!cell->written)
         return fault_at(run->report, rank_plan, writer, "output chunk %u is never written", chunk);

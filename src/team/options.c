@@ -102,6 +102,7 @@ enum tutti_status options_for_derived(const struct tutti_comm_options *user,
     if (own.init_timeout_ns != 0) options->init_timeout_ns = own.init_timeout_ns;
     if (own.deterministic != 0) options->deterministic = own.deterministic;
     if (own.algorithms != NULL) options->algorithms = own.algorithms;
+    if (own.encodings != NULL) options->encodings = own.encodings;
     if (own.integrity != TUTTI_INTEGRITY_DEFAULT) options->integrity = own.integrity;
     if (own.encryption != TUTTI_ENCRYPTION_DEFAULT) options->encryption = own.encryption;
     return TUTTI_OK;
@@ -145,6 +146,7 @@ enum tutti_status options_for_comm(const struct tutti_comm_options *user,
     if (options->init_timeout_ns == 0)
         note(environment, option_duration(OPTION_INIT_TIMEOUT, &options->init_timeout_ns));
     if (options->algorithms == NULL) options->algorithms = option_text(OPTION_ALGORITHMS);
+    if (options->encodings == NULL) options->encodings = option_text(OPTION_ENCODINGS);
     note(environment, read_integrity(&options->integrity));
     note(environment, read_encryption(&options->encryption));
     note(environment, read_deterministic(&options->deterministic));

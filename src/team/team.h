@@ -27,7 +27,10 @@ struct settings {
     enum tutti_integrity integrity; /* OFF, NETWORK or ON */
     enum kernel_level level;
     struct rules *rules;
-    char *algorithms; /* the text of the rules; or NULL */
+    char *algorithms;        /* the text of the rules; or NULL */
+    struct rules *encodings; /* rules for encodings; or NULL */
+    char *encodings_text;    /* their text; or NULL */
+    int *own_places; /* of each rank: its number, where all links may be encoded (call/encoded.h) */
 };
 
 struct team {

@@ -26,6 +26,18 @@ static bool reduces_alike(const struct choose_call *call)
     return call->deterministic && collective_reduces(call->question.collective);
 }
 
+/* The same for what encoded links ask of it. */
+static const char *why_not_encoded(const struct choose_call *call, const struct algorithm *algorithm)
+{
+    if (!call->is_encoded) return NULL;
+    if (algorithm->plan != NULL) return "is not proven for encoded links";
+    if (!algorithm->has_owners)
+        return "would give ranks different bits on encoded links: several ranks complete a result";
+    if (call->goes_in_units && !algorithm->sends_to_owners)
+        return "would encode sums several times in units of several elements";
+    return NULL;
+}
+
 const char *choose_why_not(const struct choose_call *call, const struct algorithm *algorithm)
 {
     if (algorithm->needs_levels && call->site->levels == NULL) return "needs several hosts";
@@ -37,7 +49,7 @@ const char *choose_why_not(const struct choose_call *call, const struct algorith
     if (call->counts_are_local && !algorithm->is_direct)
         return "passes blocks through ranks that do not know their counts";
     if (reduces_alike(call) && !algorithm->deterministic) return "is not deterministic";
-    return NULL;
+    return why_not_encoded(call, algorithm);
 }
 
 /* Chooses what was asked for, or says why that is not possible. */

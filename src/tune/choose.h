@@ -17,9 +17,11 @@
 struct choose_call {
     struct tune_question question;
     const struct tune_site *site;
-    int root;              /* 0, where the collective has none */
-    bool deterministic;    /* one association tree for all elements */
-    bool in_rank_order;    /* operands: the operation does not commute */
+    int root;           /* 0, where the collective has none */
+    bool deterministic; /* one association tree for all elements */
+    bool in_rank_order; /* operands: the operation does not commute */
+    bool is_encoded;    /* on some links: replicas must stay bit-identical nevertheless */
+    bool goes_in_units; /* encoded in units of several elements, for plans in which a contribution is encoded once before its owner has it */
     bool counts_are_local; /* blocks go end to end; no other rank knows counts or question.bytes */
     const struct algorithm *algorithm; /* asked for; or NULL */
     unsigned radix;                    /* of it; 0: its default */

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "os/fork.h"
+#include "tune/encoding_cost.h"
 #include "tune/estimate.h"
 
 /* Blocks are taken to be at most so large: beyond that, only the time changes. */
@@ -136,6 +137,8 @@ enum tutti_status tune_machine(const struct tune_site *site, const struct tune_q
                                         .between = site->between,
                                         .tables = &room->tables};
     calibration_apply(site->calibration, &use, machine);
+    if (question->encoding != TUTTI_ENCODING_NONE)
+        encoding_cost_apply(question->encoding, question->encoded_links, machine, &room->tables);
     if (site->is_loopback) machine->within = machine->between;
     machine->core_count = site->core_count;
     machine->is_mapped = question->is_mapped;
@@ -375,8 +378,10 @@ enum tutti_status ranking_find_first(const struct tune_site *site,
         list_all(question, ranking);
         return TUTTI_OK;
     }
-    const uint64_t word = 1 | (uint64_t)question->collective << 1 | (uint64_t)question->dtype << 16 |
-                          (uint64_t)question->is_mapped << 24 | (uint64_t) class << 32;
+    const uint64_t word = 1 | (uint64_t)question->collective << 1 |
+                          (uint64_t)question->dtype << 16 | (uint64_t)question->is_mapped << 24 |
+                          (uint64_t) class << 32 | (uint64_t)question->encoding << 40 |
+                          (uint64_t)question->encoded_links << 48;
     if (look_up(site->fingerprint, word, ranking) && is_found(ranking, may_take, context))
         return TUTTI_OK;
     struct tune_question typical = *question;

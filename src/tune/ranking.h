@@ -19,6 +19,7 @@
 #include "algo/algo.h"
 #include "model/calibration.h"
 #include "path/path.h"
+#include "tune/encoding_wish.h"
 #include "tune/predict.h"
 #include "tune/table.h"
 #include "tutti/tutti.h"
@@ -56,6 +57,8 @@ struct tune_question {
     enum tutti_dtype dtype;
     size_t bytes;   /* of a block */
     bool is_mapped; /* all memory is such that others can read and write it where it lies */
+    enum tutti_encoding encoding; /* of elements on these links; TUTTI_ENCODING_NONE: as in memory */
+    enum encoded_links encoded_links;
 };
 
 struct ranked {

@@ -16,10 +16,12 @@ struct rule {
     const struct algorithm *algorithm; /* NULL: of a file, and not known */
     unsigned radix;                    /* 0: the algorithm's default */
     bool forbids;
-    char *path; /* of its file; NULL: it has a name */
+    char *path;                /* of its file; NULL: it has a name */
+    struct encoding_wish wish; /* of rules for encodings */
 };
 
 struct rules {
+    bool is_for_encodings;
     size_t count;
     struct rule rules[RULES_MAX];
 };
@@ -27,12 +29,13 @@ struct rules {
 /* The reader's position in the text, for its errors. */
 struct reader {
     const char *text, *at;
+    const char *kind; /* of rules: "algorithm" */
 };
 
 static enum tutti_status wrong(const struct reader *reader, const char *what)
 {
-    return error_set(TUTTI_INVALID_OPTIONS, "algorithm rules, at \"%.30s\" (character %zu): %s",
-                     reader->at, (size_t)(reader->at - reader->text) + 1, what);
+    return error_set(TUTTI_INVALID_OPTIONS, "%s rules, at \"%.30s\" (character %zu): %s",
+                     reader->kind, reader->at, (size_t)(reader->at - reader->text) + 1, what);
 }
 
 static bool read_word(struct reader *reader, char word[32])
@@ -114,6 +117,16 @@ static enum tutti_status read_file_rule(struct reader *reader, struct rule *rule
     return status;
 }
 
+static enum tutti_status read_wish(struct reader *reader, struct rule *rule, struct rules *rules)
+{
+    char word[32];
+    const char *const begin = reader->at;
+    if (!read_word(reader, word)) return wrong(reader, "the name of an encoding is needed");
+    const char *const why = encoding_wish_parse(word, &rule->wish);
+    if (why != NULL) return reader->at = begin, wrong(reader, why);
+    return add(reader, rules, rule);
+}
+
 static enum tutti_status read_rule(struct reader *reader, enum collective collective,
                                    struct rules *rules)
 {
@@ -121,6 +134,7 @@ static enum tutti_status read_rule(struct reader *reader, enum collective collec
     char name[32];
     TRY(read_range(reader, &rule));
     if (*reader->at == '=') reader->at++;
+    if (rules->is_for_encodings) return read_wish(reader, &rule, rules);
     if (*reader->at == '^') {
         rule.forbids = true;
         reader->at++;
@@ -157,22 +171,34 @@ static enum tutti_status read_all(struct reader *reader, struct rules *rules)
     return TUTTI_OK;
 }
 
-enum tutti_status rules_parse(const char *text, struct rules **rules)
+static enum tutti_status parse(const char *text, const char *kind, bool is_for_encodings,
+                               struct rules **rules)
 {
     *rules = NULL;
     if (text == NULL || *text == '\0') return TUTTI_OK;
     if (strnlen(text, TEXT_MAX + 1) > TEXT_MAX)
-        return error_set(TUTTI_INVALID_OPTIONS, "algorithm rules are longer than %d characters",
+        return error_set(TUTTI_INVALID_OPTIONS, "%s rules are longer than %d characters", kind,
                          TEXT_MAX);
     struct rules *parsed = calloc(1, sizeof *parsed);
-    if (parsed == NULL) return error_set(TUTTI_NO_MEMORY, "algorithm rules: out of memory");
-    struct reader reader = {text, text};
+    if (parsed == NULL) return error_set(TUTTI_NO_MEMORY, "%s rules: out of memory", kind);
+    parsed->is_for_encodings = is_for_encodings;
+    struct reader reader = {text, text, kind};
     const enum tutti_status status = read_all(&reader, parsed);
     if (status == TUTTI_OK)
         *rules = parsed;
     else
         rules_free(parsed);
     return status;
+}
+
+enum tutti_status rules_parse(const char *text, struct rules **rules)
+{
+    return parse(text, "algorithm", false, rules);
+}
+
+enum tutti_status rules_parse_encodings(const char *text, struct rules **rules)
+{
+    return parse(text, "encoding", true, rules);
 }
 
 void rules_free(struct rules *rules)
@@ -233,6 +259,18 @@ bool rules_wanted(const struct rules *rules, enum collective collective, size_t 
     *algorithm = rule->algorithm;
     *radix = rule->radix;
     return true;
+}
+
+bool rules_encode(const struct rules *rules, enum collective collective, size_t bytes,
+                  struct encoding_wish *wish)
+{
+    for (size_t i = rules != NULL ? rules->count : 0; i > 0; i--) {
+        const struct rule *const rule = &rules->rules[i - 1];
+        if (rule->collective != collective || bytes < rule->from || bytes >= rule->to) continue;
+        *wish = rule->wish;
+        return true;
+    }
+    return false;
 }
 
 bool rules_forbids(const struct rules *rules, enum collective collective, size_t bytes,

@@ -9,6 +9,10 @@
  * `file:PATH` in the place of a name is the plan in that file; the path ends before a comma or
  * semicolon. This module reads no files: the code that does sets the algorithm, and until then such
  * a rule does not count.
+ *
+ * Rules for encodings have the same form, with a wish (encoding_wish.h) in the place of a name:
+ *
+ *     allreduce:64k-=bfloat16/hosts/required
  */
 #ifndef TUTTI_TUNE_RULES_H
 #define TUTTI_TUNE_RULES_H
@@ -18,6 +22,7 @@
 
 #include "algo/algo.h"
 #include "base/collective.h"
+#include "tune/encoding_wish.h"
 #include "tutti/tutti.h"
 
 struct rules; /* opaque */
@@ -25,6 +30,8 @@ struct rules; /* opaque */
 /* Text is foreign: names are checked against the algorithm list, lengths are bounded.
  * INVALID_OPTIONS says what and where. NULL or "" gives *rules == NULL. */
 enum tutti_status rules_parse(const char *text, struct rules **rules);
+/* The same for rules for encodings. */
+enum tutti_status rules_parse_encodings(const char *text, struct rules **rules);
 void rules_free(struct rules *rules);
 /* The rules with a file, in their order. *path belongs to the rules. */
 int rules_file_count(const struct rules *rules);
@@ -35,6 +42,9 @@ void rules_set_file(struct rules *rules, int index, const struct algorithm *algo
 /* Whether an algorithm is asked for, and which. */
 bool rules_wanted(const struct rules *rules, enum collective collective, size_t bytes,
                   const struct algorithm **algorithm, unsigned *radix);
+/* The wish for a call, of rules for encodings; false: there is none. */
+bool rules_encode(const struct rules *rules, enum collective collective, size_t bytes,
+                  struct encoding_wish *wish);
 bool rules_forbids(const struct rules *rules, enum collective collective, size_t bytes,
                    const char *name);
 

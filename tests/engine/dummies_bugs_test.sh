@@ -84,8 +84,8 @@ bug 'a message that is given up is taken not to be copied any more' "$computing"
 
 # ------------------------------------------------------------------------------------------- kinds of memory
 bug 'what comes on links is taken to lie in memory of the host' "$computing" \
-    '{program->encoding, operation->rx[sources[i].rx]->memory}' \
-    '{program->encoding, NULL}'
+    'operation->rx[sources[i].rx]->memory}' \
+    'NULL}'
 bug 'buffers are taken to lie in memory of the host' "$computing" \
     '{NULL, program->kinds[sources[i].buffer]}' \
     '{NULL, NULL}'
@@ -114,33 +114,31 @@ bug 'scratch is memory of the host' "$run" \
     'const struct memory_kind *kind = program->kinds[PLAN_SCRATCH];' \
     'const struct memory_kind *kind = NULL;'
 bug 'what is posted is copied by this CPU' "$send" \
-    'if (!operation->program->moves_by_kernels) {' \
-    'if (operation->executor == NULL && operation->program->encoding == NULL) {'
+    'if (!program->moves_by_kernels &&' \
+    'if (operation->executor == NULL && program->encoding == NULL &&'
 bug 'small messages are copied by this CPU' "$run" \
-    'if (special || !send_at_once(' \
-    'if (!send_at_once('
+    '(special && program_computes(operation->program, step)) ||' \
+    ''
 
 # ----------------------------------------------------------------------------------------------- encodings
 bug 'as much is given back as lies in memory' "$deliver" \
-    '                 program_wire_bytes(operation->program, piece->bytes));
-}' \
-    '                 piece->bytes);
-}'
+    'program_rx_bytes(program, (uint32_t)sources[i].rx, piece->bytes)' \
+    'piece->bytes'
 bug 'pieces come as far apart on links as in memory' "$computing" \
-    'program_wire_bytes(program, done), &run)' \
-    'done, &run)'
+    'program_rx_bytes(program, (uint32_t)sources[i].rx, done)' \
+    'done'
 bug 'runs go as far apart to links as in memory' "$computing" \
-    'is_placed ? run : program_wire_bytes(program, run)' \
-    'run'
+    'wire_bytes(operation->place_formats[i].encoding,' \
+    'wire_bytes(NULL,'
 bug 'what is posted goes as far apart as in memory' "$start" \
-    '(char *)place + program_wire_bytes(program, done)' \
-    '(char *)place + done'
+    'wire_bytes(encoding, program->element_bytes, done)' \
+    'done'
 bug 'what is encoded is read where it lies' "$paths" \
     'if (message->is_encoded && ' \
     'if (false && '
 bug 'places are as large as in memory' "$outgoing" \
-    'const size_t on_link = program_wire_bytes(operation->program, bytes);' \
-    'const size_t on_link = bytes;'
+    'program_tx_bytes(operation->program, t, bytes)' \
+    'bytes'
 
 # ---------------------------------------------------------------------------------------------------- gates
 bug 'a gate is taken to be open' "$run" \

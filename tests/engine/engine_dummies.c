@@ -104,8 +104,9 @@ static struct engine_dummy both(const struct engine_dummy *a, const struct engin
 struct drawn {
     struct engine_job job;
     struct engine_mood mood;
-    struct engine_dummy dummy; /* the job's */
-    const char *second;        /* the name of another one in it, or NULL */
+    struct engine_dummy dummy;    /* the job's */
+    int places[ENGINE_RANKS_MAX]; /* the job's, where not all links are encoded */
+    const char *second;           /* the name of another one in it, or NULL */
 };
 
 /* One in turn, and now and then with another one. */
@@ -116,6 +117,18 @@ static void draw_dummy(uint64_t *random, uint64_t seed, struct drawn *drawn)
     const bool takes_both = go_together(first, second) && below(random, 2) == 0;
     drawn->dummy = takes_both ? both(first, second) : *first;
     drawn->second = takes_both ? second->name : NULL;
+}
+
+/* Some links are encoded, and others not. Units of several elements need chunks of whole units in
+ * the middle of ranges, which not all plans have. */
+static void draw_places(uint64_t *random, struct drawn *drawn)
+{
+    struct engine_job *const job = &drawn->job;
+    const struct kernel_encoding *const encoding = job->dummy->encoding;
+    if (encoding == NULL || encoding->unit_elements > 1 || below(random, 2) == 0) return;
+    for (int r = 0; r < job->size; r++) drawn->places[r] = (int)below(random, 3);
+    job->places = drawn->places;
+    job->encodes_apart = job->dummy->memory == NULL && below(random, 2) == 0;
 }
 
 static void draw_job(uint64_t *random, uint64_t seed, struct drawn *drawn)
@@ -139,6 +152,7 @@ static void draw_job(uint64_t *random, uint64_t seed, struct drawn *drawn)
                              .dummy = &drawn->dummy,
                              .far = 1 + (unsigned)below(random, (1 << ENGINE_RANKS_MAX) - 1),
                              .reaches_far = below(random, 2) == 0};
+    draw_places(random, drawn);
     const bool is_expected =
         mood->expects && collective_reduces(collective) && below(random, 2) == 0;
     /* One stores where all expect it, another one has several lanes that use shared slots: hardly

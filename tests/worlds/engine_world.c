@@ -306,7 +306,8 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
     options.has_executor = own->executor != NULL;
     if (own->dummy != NULL) {
         options.encoding = own->dummy->encoding;
-        options.kernels = own->dummy->kernels;
+        options.places = job->places;
+        *(job->encodes_apart ? &options.encoding_kernels : &options.kernels) = own->dummy->kernels;
     }
     for (int b = 0; b < PLAN_BUFFER_COUNT; b++) options.kinds[b] = engine_net_kind(net, rank);
     struct transport *transport = engine_net_transport(net, rank);

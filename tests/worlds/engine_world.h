@@ -19,6 +19,8 @@ struct engine_job {
     const struct engine_dummy
         *dummy; /* what programs run with, see engine_dummy.h; or NULL. Its memory is the mood's */
     const struct algo_levels *levels; /* or NULL */
+    const int *places; /* of each rank: only links between different ones are encoded; NULL: all are */
+    bool encodes_apart; /* the dummy's kernels are for steps with encoded links alone */
     int size, root;
     size_t count;           /* elements (int32) in a block */
     unsigned in_place;      /* a bit a rank */

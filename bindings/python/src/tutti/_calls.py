@@ -55,6 +55,9 @@ class How(TypedDict, total=False):
     deterministic: bool
     #: Of operations under way the higher ones move first: -100 to 100.
     priority: int
+    #: A permission to send in fewer bytes, such as "bfloat16/hosts/allowed"; "none": as it is. The communicator's rules
+    #: when left out; the same on all ranks.
+    encoding: Optional[str]
     #: What the bits of unsigned integers are, for dtypes that NumPy has not: tutti.bfloat16 on uint16.
     dtype: Optional[Dtype]
 
@@ -69,12 +72,14 @@ def call_options(how: How) -> Optional[_header.CallOptions]:
     if unknown:
         raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
     algorithm = how.get("algorithm")
+    encoding = how.get("encoding")
     return _header.CallOptions(
         ctypes.sizeof(_header.CallOptions),
         nanoseconds("timeout", how.get("timeout")),
         None if algorithm is None else text("algorithm", algorithm),
         int(how.get("deterministic", False)),
         integer("priority", how.get("priority", 0), -100, Status.INVALID_OPTIONS, 100),
+        encoding=None if encoding is None else text("encoding", encoding),
     )
 
 

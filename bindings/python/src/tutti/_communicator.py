@@ -164,6 +164,8 @@ class Options(TypedDict, total=False):
     integrity: Optional[str]
     #: "on": what goes between hosts is encrypted, "off": not; else $TUTTI_ENCRYPTION.
     encryption: Optional[str]
+    #: Rules for encodings, such as "allreduce:64k-=bfloat16/hosts"; else $TUTTI_ENCODINGS, else none.
+    encodings: Optional[str]
 
 
 _OPTIONS = frozenset(Options.__annotations__)
@@ -174,6 +176,7 @@ def _comm_options(options: Options) -> _header.CommOptions:
     if unknown:
         raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
     algorithms = options.get("algorithms")
+    encodings = options.get("encodings")
     return _header.CommOptions(
         size_bytes=ctypes.sizeof(_header.CommOptions),
         rank=-1,
@@ -184,6 +187,7 @@ def _comm_options(options: Options) -> _header.CommOptions:
         algorithms=None if algorithms is None else text("algorithms", algorithms),
         integrity=_choice("integrity", _header.Integrity, options.get("integrity")),
         encryption=_choice("encryption", _header.Encryption, options.get("encryption")),
+        encodings=None if encodings is None else text("encodings", encodings),
     )
 
 

@@ -163,6 +163,7 @@ class CommOptions(ctypes.Structure):
         ("algorithms", ctypes.c_char_p),
         ("integrity", Int),
         ("encryption", Int),
+        ("encodings", ctypes.c_char_p),
     ]
 
 
@@ -221,6 +222,7 @@ class CallOptions(ctypes.Structure):
         ("stream", Pointer),
         ("on_stream", Int),
         ("reserved", Int),
+        ("encoding", ctypes.c_char_p),
     ]
 
 

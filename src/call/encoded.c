@@ -1,0 +1,108 @@
+#include "call/encoded.h"
+
+#include "base/status.h"
+#include "encoding/encoding.h"
+#include "plan/rounding.h"
+
+const char *call_encoding_why_never(const struct call_to_encode *call)
+{
+    if (call->collective != COLLECTIVE_ALLREDUCE) return "only allreduce can be encoded";
+    if (call->dtype != TUTTI_FLOAT32) return "only float32 can be encoded";
+    if (call->op != OP_SUM && call->op != OP_AVG) return "only sums and averages can be encoded";
+    if (call->varies) return "counts of a v form cannot be encoded";
+    if (call->deterministic)
+        return "the bits of an encoded result depend on its size, so no deterministic call can be "
+               "encoded";
+    return NULL;
+}
+
+static const int *places_of(const struct tutti_comm *comm, enum encoded_links links)
+{
+    const struct host_levels *const levels = comm->team.members.levels;
+    const bool has_hosts = levels != NULL && levels->host_count > 1;
+    switch (links) {
+    case ENCODED_EVERYWHERE: return comm->team.settings.own_places;
+    case ENCODED_HOSTS: return has_hosts ? levels->levels.group_of[0] : NULL;
+    case ENCODED_RACKS:
+        return has_hosts && levels->levels.level_count > 1 ? levels->levels.group_of[1] : NULL;
+    }
+    return NULL;
+}
+
+void call_encoding_find(const struct tutti_comm *comm, const struct call_to_encode *call,
+                        struct call_encoding *found)
+{
+    *found = (struct call_encoding){.wish = encoding_wish_unpack(call->wish)};
+    if (call->wish == 0 &&
+        !rules_encode(comm->team.settings.encodings, call->collective, call->bytes, &found->wish))
+        return;
+    if (found->wish.encoding == TUTTI_ENCODING_NONE) return;
+    found->why_not = call_encoding_why_never(call);
+    if (found->why_not != NULL) return;
+    const int *const places = places_of(comm, found->wish.links);
+    if (!rounding_on_any(places, comm->team.size)) {
+        found->why_not = found->wish.links == ENCODED_RACKS ? "there is no link between racks"
+                                                            : "there is no link between hosts";
+        return;
+    }
+    found->places = places;
+    found->encoding = encoding_of(found->wish.encoding, call->dtype);
+}
+
+/* Nothing is encoded after all. */
+static void drop(struct choose_call *wanted, struct call_encoding *found, const char *why)
+{
+    found->encoding = NULL;
+    found->places = NULL;
+    found->why_not = why;
+    wanted->is_encoded = wanted->goes_in_units = false;
+    wanted->question.encoding = TUTTI_ENCODING_NONE;
+}
+
+static void ask_encoded(struct choose_call *wanted, const struct call_encoding *found)
+{
+    wanted->is_encoded = true;
+    wanted->goes_in_units = found->encoding->unit_elements > 1;
+    wanted->question.encoding = found->wish.encoding;
+    wanted->question.encoded_links = found->wish.links;
+}
+
+/* What the model, or a wish for an algorithm, says of a permission; NULL: it is taken. */
+static const char *why_not_taken(const struct choice *plain, enum tutti_status status,
+                                 const struct choice *encoded)
+{
+    if (status != TUTTI_OK)
+        return "the algorithm that was asked for would give ranks different bits";
+    if (encoded->reason != CHOICE_MODEL || plain->reason != CHOICE_MODEL)
+        return "only the model takes a permission, and the algorithm was chosen otherwise";
+    if (encoded->time_ps >= plain->time_ps) return "the model does not take it to be faster";
+    return NULL;
+}
+
+enum tutti_status call_encoding_choose(struct choose_call *wanted, struct call_encoding *found,
+                                       struct choice *choice)
+{
+    if (found->encoding == NULL) return choose_algorithm(wanted, choice);
+    if (found->wish.is_required) {
+        ask_encoded(wanted, found);
+        return choose_algorithm(wanted, choice);
+    }
+    struct choose_call encoded_call = *wanted;
+    struct choice encoded;
+    ask_encoded(&encoded_call, found);
+    TRY(choose_algorithm(wanted, choice));
+    if (wanted->site->levels == NULL) {
+        drop(wanted, found, "all ranks are on one host, where encoding costs more than it saves");
+        return TUTTI_OK;
+    }
+    const enum tutti_status status = choose_algorithm(&encoded_call, &encoded);
+    if (status == TUTTI_NO_MEMORY) return status;
+    const char *const why = why_not_taken(choice, status, &encoded);
+    if (why != NULL) {
+        drop(wanted, found, why);
+        return TUTTI_OK;
+    }
+    *wanted = encoded_call;
+    *choice = encoded;
+    return TUTTI_OK;
+}

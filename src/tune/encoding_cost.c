@@ -1,0 +1,56 @@
+#include "tune/encoding_cost.h"
+
+#include <string.h>
+
+enum { FLOAT32_BYTES = 4 };
+
+/* The time that a core takes to encode and to decode a byte of float32, in picoseconds. */
+struct codec_cost {
+    uint32_t encode_ps, decode_ps;
+};
+
+static struct codec_cost codec_cost_of(enum tutti_encoding encoding)
+{
+    switch (encoding) {
+    case TUTTI_ENCODING_BFLOAT16: return (struct codec_cost){150, 100};
+    case TUTTI_ENCODING_FLOAT16: return (struct codec_cost){1000, 700};
+    default: return (struct codec_cost){1000, 700};
+    }
+}
+
+static uint64_t part_of(uint64_t whole, uint64_t permille)
+{
+    return whole * permille / 1000;
+}
+
+static void carry_fewer(struct model_port *port, uint64_t permille)
+{
+    port->message.byte_fs = part_of(port->message.byte_fs, permille);
+    port->burst_bytes = port->burst_bytes * 1000 / permille;
+    port->queue_bytes = port->queue_bytes * 1000 / permille;
+}
+
+void encoding_cost_apply(enum tutti_encoding encoding, enum encoded_links links,
+                         struct model_machine *machine, struct calibration_tables *tables)
+{
+    const uint64_t permille = (uint64_t)encoding_unit_bytes(encoding) * 1000 /
+                              ((uint64_t)encoding_unit_elements(encoding) * FLOAT32_BYTES);
+    const struct codec_cost codec = codec_cost_of(encoding);
+    carry_fewer(&machine->uplink, permille);
+    if (links != ENCODED_RACKS) carry_fewer(&machine->card, permille);
+    if (machine->between == NULL) return;
+    struct path_table *const table = &tables->tables[CALIBRATION_BETWEEN];
+    struct path_row *const rows = tables->rows[CALIBRATION_BETWEEN];
+    const unsigned count = machine->between->row_count;
+    if (machine->between->rows != rows) memcpy(rows, machine->between->rows, count * sizeof *rows);
+    if (machine->between != table) *table = *machine->between;
+    table->rows = rows;
+    machine->between = table;
+    const uint64_t left = links == ENCODED_RACKS ? 1000 : permille;
+    for (unsigned i = 0; i < count; i++) {
+        struct path_cost *const cost = &rows[i].cost;
+        cost->sender_ps_a_byte = (uint32_t)part_of(cost->sender_ps_a_byte, left) + codec.encode_ps;
+        cost->receiver_ps_a_byte =
+            (uint32_t)part_of(cost->receiver_ps_a_byte, left) + codec.decode_ps;
+    }
+}
