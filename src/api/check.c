@@ -68,7 +68,7 @@ static enum tutti_status check_even(const struct arguments *a, const struct tutt
 
 /* Takes the encoding that a call asks for, or refuses it. */
 static enum tutti_status check_encoding(const struct arguments *a, const char *text,
-                                        struct call *call)
+                                        const struct tutti_comm *comm, struct call *call)
 {
     struct encoding_wish wish;
     const char *const wrong = encoding_wish_parse(text, &wish);
@@ -82,6 +82,7 @@ static enum tutti_status check_encoding(const struct arguments *a, const char *t
                                          .varies = call->what.varies,
                                          .deterministic = call->deterministic};
     const char *const why = call_encoding_why_never(&asked);
+    if (call->extra != NULL) call->refused = call_program_check_encoding(comm, call);
     if (why == NULL || wish.encoding == TUTTI_ENCODING_NONE) return TUTTI_OK;
     return error_set(TUTTI_UNSUPPORTED, "tutti_%s: options.encoding is \"%.40s\": %s", name_of(a),
                      text, why);
@@ -97,11 +98,12 @@ static enum tutti_status check_options(const struct arguments *a,
     call->priority = options->priority;
     if (options->timeout_ns != 0) call->timeout_ns = options->timeout_ns;
     if (options->deterministic != 0) call->deterministic = true;
-    if (options->encoding != NULL) TRY(check_encoding(a, options->encoding, call));
+    if (options->encoding != NULL) TRY(check_encoding(a, options->encoding, comm, call));
     if (options->algorithm == NULL)
         return call->wishes.encoding != 0 ? call_program_check(comm, call) : TUTTI_OK;
     if (plans_names_file(options->algorithm)) {
-        call->refused = plans_find_file(comm, call, options->algorithm);
+        if (call->refused == TUTTI_OK)
+            call->refused = plans_find_file(comm, call, options->algorithm);
         if (call->refused != TUTTI_OK) call->algorithm = NULL;
         return TUTTI_OK;
     }
@@ -115,6 +117,20 @@ static enum tutti_status check_options(const struct arguments *a,
                          name_of(a), options->algorithm);
     /* A communicator of one rank says what the others would say, too. */
     return call_program_check(comm, call);
+}
+
+/* Finds the device of a call that may be on one. A separate function, so that other calls pay
+ * nothing for it. */
+__attribute__((cold, noinline)) static enum tutti_status
+find_device(const struct arguments *a, const struct tutti_call_options *options,
+            struct tutti_comm *comm, struct call *call)
+{
+    const enum tutti_status status =
+        on_device_find(name_of(a), options, comm->team.rank == a->root, call);
+    if (status != TUTTI_OK) return faulted_refused(comm, call, status);
+    if (call_is_on_device(call) && call->refused == TUTTI_OK)
+        call->refused = call_program_check_encoding(comm, call);
+    return TUTTI_OK;
 }
 
 static enum tutti_status check(const struct arguments *a, const struct tutti_call_options *options,
@@ -147,18 +163,16 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
     switch (a->shape) {
     case SHAPE_EVEN: TRY(check_even(a, comm, call)); break;
     case SHAPE_VARYING: TRY(blocks_check_varying(a, comm, call)); break;
-    case SHAPE_LIST: TRY(blocks_check_lists(a, comm, call)); break;
+    case SHAPE_LIST:
+        TRY(blocks_check_lists(a, comm, call));
+        call->refused = call_program_check_encoding(comm, call);
+        break;
     }
     struct tutti_call_options own;
     enum tutti_status status = TUTTI_OK;
     if (options != NULL) status = check_options(a, options, comm, call, &own);
-    if (status == TUTTI_OK) {
-        status =
-            on_device_find(name, options != NULL ? &own : NULL, comm->team.rank == a->root, call);
-        if (status != TUTTI_OK) status = faulted_refused(comm, call, status);
-    }
-    if (status == TUTTI_OK && call->extra != NULL && call->refused == TUTTI_OK)
-        call->refused = call_program_check_encoding(comm, call);
+    if (status == TUTTI_OK && on_device_may_be(options != NULL ? &own : NULL))
+        status = find_device(a, options != NULL ? &own : NULL, comm, call);
     if (status != TUTTI_OK) free(call->extra);
     return status;
 }

@@ -22,6 +22,12 @@ struct tutti_comm;
 
 enum tutti_status on_device_find_slowly(const char *name, const struct tutti_call_options *options,
                                         bool is_root, struct call *call);
+/* Whether a call can have to do with a device. */
+static inline bool on_device_may_be(const struct tutti_call_options *options)
+{
+    return __builtin_expect(atomic_load_explicit(&gpu_in_use, memory_order_acquire) != NULL, 0) ||
+           (options != NULL && options->on_stream);
+}
 /* Finds where the buffers of a checked call lie, and notes it, and the stream, in its extra. A
  * buffer that the collective does not look at on this rank may be anything. INVALID_BUFFER: in
  * memory of several devices, of several kinds in one list, managed, or freed; INVALID_OPTIONS: not
@@ -31,9 +37,7 @@ static inline enum tutti_status on_device_find(const char *name,
                                                const struct tutti_call_options *options,
                                                bool is_root, struct call *call)
 {
-    if (__builtin_expect(atomic_load_explicit(&gpu_in_use, memory_order_acquire) == NULL, 1) &&
-        (options == NULL || !options->on_stream))
-        return TUTTI_OK;
+    if (!on_device_may_be(options)) return TUTTI_OK;
     return on_device_find_slowly(name, options, is_root, call);
 }
 

@@ -157,7 +157,8 @@ enum tutti_status call_program_check_encoding(const struct tutti_comm *comm, con
     struct call_encoding encoding;
     find_encoding(comm, call, &encoding);
     if (encoding.encoding == NULL) return TUTTI_OK;
-    const bool is_list = call->extra->segments[0] != NULL || call->extra->segments[1] != NULL;
+    const struct call_extra *const extra = call->extra;
+    const bool is_list = extra != NULL && (extra->segments[0] != NULL || extra->segments[1] != NULL);
     if (call_is_on_device(call))
         return error_set(TUTTI_UNSUPPORTED, "encoding %s: a buffer lies in memory of a device",
                          encoding.encoding->name);

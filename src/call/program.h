@@ -49,7 +49,7 @@ enum tutti_status call_program(struct tutti_comm *comm, const struct call *call,
                                struct program **program);
 /* Whether the call can have a program; without the domain. */
 enum tutti_status call_program_check(const struct tutti_comm *comm, const struct call *call);
-/* For a call with `extra`. UNSUPPORTED: the call is encoded, and a buffer of this rank lies where the
+/* UNSUPPORTED: the call is encoded, and a buffer of this rank lies where the
  * kernels of encodings do not reach, or in tensors of a list in which units would be cut. Without
  * the domain. */
 enum tutti_status call_program_check_encoding(const struct tutti_comm *comm,

@@ -540,6 +540,7 @@ static enum tutti_status bind_formats(struct binder *binder)
     program->has_formats = options->kernels != NULL;
     memcpy(program->kinds, options->kinds, sizeof program->kinds);
     program->moves_by_kernels = program->has_executor || program->has_formats;
+    program->has_computing = program->moves_by_kernels || program->encoding != NULL;
     program->format_kernels =
         options->encoding_kernels != NULL ? *options->encoding_kernels : program->kernels;
     if (program->has_formats || program->encoding == NULL) return TUTTI_OK;

@@ -84,7 +84,7 @@ static bool make_room(struct operation *operation, const struct program *program
         !grow((void **)&operation->sources, &operation->source_capacity, program->source_count_max,
               sizeof(void *)))
         return false;
-    if (program_computes_any(program) && !computing_make_room(operation, program)) return false;
+    if (program->has_computing && !computing_make_room(operation, program)) return false;
     return has_scratch(operation, program) || make_scratch(operation, program);
 }
 
@@ -94,7 +94,7 @@ static bool has_room(const struct operation *operation, const struct program *pr
            program->tx_count <= operation->send_capacity &&
            program->step_count <= operation->step_capacity &&
            program->source_count_max <= operation->source_capacity &&
-           (!program_computes_any(program) || computing_has_room(operation, program)) &&
+           (!program->has_computing || computing_has_room(operation, program)) &&
            has_scratch(operation, program);
 }
 
@@ -149,7 +149,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     operation->takes_short_way = !is_cut && !program->moves_by_kernels;
     operation->fault_peer = -1;
     operation->paths = 0;
-    operation->is_special = program_computes_any(program);
+    operation->is_special = program->has_computing;
     operation->is_gated = false;
     operation->gate = NULL;
     operation->executor = NULL;
@@ -161,7 +161,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
         operation->sends[t].active = operation->sends[t].referenced = false;
     if (program->step_count > 0)
         memset(operation->taken, 0, program->step_count * sizeof *operation->taken);
-    if (program_computes_any(program)) computing_prepare(operation);
+    if (program->has_computing) computing_prepare(operation);
     if (program->after_count > 0)
         memset(operation->completed, 0, program->step_count * sizeof(bool));
     return TUTTI_OK;
