@@ -100,8 +100,8 @@ worker_bug 'teams share an order out by how many members each has' \
 
 # -------------------------------------------------------------------------------------------------- memory
 bug 'what is posted is copied by this CPU' "$send" \
-    'if (!operation->program->moves_by_kernels) {' \
-    'if (true) {'
+    'if (!program->moves_by_kernels &&' \
+    'if (true || !program->moves_by_kernels &&'
 bug 'a rank alone copies on its CPU' "$begin" \
     'if (call_is_on_device(call) && (call->extra->on_device[0] || call->extra->on_device[1]))' \
     'if (false)'
