@@ -20,7 +20,8 @@ bool repeat_is(const struct tutti_comm *comm, const struct arguments *arguments)
 static bool is_plain(const struct tutti_comm *comm, const struct call *call)
 {
     return call->extra == NULL && call->algorithm == NULL && call->refused == TUTTI_OK &&
-           call->priority == 0 && call->timeout_ns == comm->team.settings.timeout_ns &&
+           call_wishes_word(&call->wishes) == 0 && call->priority == 0 &&
+           call->timeout_ns == comm->team.settings.timeout_ns &&
            call->deterministic == comm->team.settings.deterministic && !call->all_were_mapped &&
            !call->what.started && !call->what.varies && call->what.purpose == CALL_FOR_USER &&
            call->op->serial == 0;
