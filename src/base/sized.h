@@ -43,6 +43,8 @@
     X(tutti_shards_options, 64, loss_scale)      \
     X(tutti_shards_step_options, 32, reserved)   \
     X(tutti_shards_counters, 72, good_steps)     \
+    X(tutti_sparse_options, 24, deterministic)   \
+    X(tutti_sparse_counters, 48, way)            \
     X(tutti_checkpoints_options, 24, timeout_ns) \
     X(tutti_checkpoints_counters, 56, copy_bytes)
 
