@@ -123,8 +123,9 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_sparse_range(size_t row_count, 
                                                               size_t *first, size_t *count);
 
 /* Brings sparse rows to their owners: *result has those rows of this rank's range that any rank
- * gave, each reduced as in tutti_sparse_allreduce. Its indices are those of the whole table. All
- * else is as in tutti_sparse_allreduce, but options->way must be TUTTI_SPARSE_CHOSEN. */
+ * gave, each reduced as in tutti_sparse_allreduce. Its indices are those of the whole table.
+ * Arguments, ownership and failures are those of tutti_sparse_allreduce, but options->way must be
+ * TUTTI_SPARSE_CHOSEN. Collective; blocks until the deadline. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_sparse_push(const struct tutti_sparse_rows *rows, tutti_op op,
                   const struct tutti_sparse_options *options, struct tutti_comm *comm,

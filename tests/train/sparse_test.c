@@ -15,7 +15,7 @@
 #include "tests/kit/patient.h"
 #include "tutti/sparse.h"
 
-enum { ROWS_MAX = 400, WIDTH_MAX = 20, COUNT_MAX = 300, TURNS = 24, RANKS_MAX = 9 };
+enum { ROWS_MAX = 400, WIDTH_MAX = 20, COUNT_MAX = 300, TURNS = 16, RANKS_MAX = 9 };
 
 /* What a rank has in a turn. Values are small whole numbers, exact in every dtype. */
 struct given {
@@ -428,7 +428,7 @@ static int late(struct tutti_comm *comm, int rank, int size, uint64_t seed, void
     (void)seed;
     (void)context;
     options.timeout_ns = 200000000;
-    if (rank == 1) ranks_nap_ms(1500);
+    if (rank == 1) ranks_nap_ms(600);
     const enum tutti_status status =
         tutti_sparse_allreduce(&good, TUTTI_SUM, &options, comm, &result);
     RANKS_EXPECT(status == TUTTI_TIMEOUT && result == NULL);
