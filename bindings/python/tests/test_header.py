@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 import tutti
-from tutti import _header
+from tutti import _header, _sparse
 from tutti._library import library
 
 ROOT = Path(__file__).resolve().parents[3]
 HEADER = ROOT / "include" / "tutti" / "tutti.h"
 ENCODE_HEADER = ROOT / "include" / "tutti" / "encode.h"
-FURTHER_HEADERS = [ENCODE_HEADER, ROOT / "include" / "tutti" / "plan.h"]  # they include the other one
+SPARSE_HEADER = ROOT / "include" / "tutti" / "sparse.h"
+FURTHER_HEADERS = [ENCODE_HEADER, SPARSE_HEADER, ROOT / "include" / "tutti" / "plan.h"]  # they include the other one
 COMPRESS_HEADER = ROOT / "include" / "tutti" / "train" / "compress.h"  # which includes what it needs
 
 STRUCTS = {
@@ -41,6 +42,12 @@ TRAIN_STRUCTS = {
     "tutti_compressor_counters": _header.CompressorCounters,
     "tutti_checkpoint_tensor": _header.CheckpointTensor,
 }
+SPARSE_STRUCTS = {
+    "tutti_sparse_rows": _header.SparseRows,
+    "tutti_sparse_table": _header.SparseTable,
+    "tutti_sparse_options": _header.SparseOptions,
+    "tutti_sparse_counters": _header.SparseCounters,
+}
 
 
 def expected_values():
@@ -54,7 +61,9 @@ def expected_values():
         yield f"(size_t)TUTTI_{name.upper()}", value
     for name in ("ANY_RANK", "ANY_TAG", "NO_COLOR"):
         yield f"TUTTI_{name}", getattr(_header, name)
-    for name, struct in {**STRUCTS, **TRAIN_STRUCTS}.items():
+    for way, number in _sparse._WAYS.items():
+        yield f"TUTTI_SPARSE_{way.upper()}", number
+    for name, struct in {**STRUCTS, **TRAIN_STRUCTS, **SPARSE_STRUCTS}.items():
         yield f"sizeof(struct {name})", ctypes.sizeof(struct)
         for field, *_ in struct._fields_:
             yield f"offsetof(struct {name}, {field})", getattr(struct, field).offset
@@ -70,7 +79,7 @@ def test_constants_and_structs_are_those_of_the_header(tmp_path):
     lines = "".join(f'    printf("%lld\\n", (long long)({text}));\n' for text, _ in wanted)
     source = tmp_path / "values.c"
     source.write_text(
-        f'#include <stdio.h>\n#include "tutti/train/compress.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
+        f'#include <stdio.h>\n#include "tutti/sparse.h"\n#include "tutti/train/compress.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
     )
     program = tmp_path / "values"
     subprocess.run([compiler, "-I", ROOT / "include", source, "-o", program], check=True)
@@ -82,6 +91,8 @@ def test_every_struct_and_constant_of_the_header_is_here():
     text = HEADER.read_text() + ENCODE_HEADER.read_text()
     structs = set(re.findall(r"^struct (\w+) \{", text, re.M))
     assert structs == set(STRUCTS)
+    structs = set(re.findall(r"^struct (\w+) \{", SPARSE_HEADER.read_text(), re.M))
+    assert structs == set(SPARSE_STRUCTS)
     for enum, known in (
         ("tutti_status", _header.Status),
         ("tutti_dtype", _header.Dtype),

@@ -188,6 +188,38 @@ def sparse_tensors_are_summed():
     sparse = torch.sparse_coo_tensor([[rank, 0]], [1.0, 10.0], (size,))
     dist.all_reduce(sparse)
     equal(sparse.to_dense(), [1.0 + 10.0 * size] + [1.0] * (size - 1))
+    assert sparse.is_coalesced() and sparse._nnz() == size
+    # Several entries of one place, two sparse dimensions, and rows.
+    places = [[2, rank, 2], [1, 0, 1]]
+    rows = torch.tensor([[1, 2], [3, 4], [5, 6]]) * (rank + 1)
+    for dtype in (torch.int64, torch.float16, torch.bfloat16):
+        sparse = torch.sparse_coo_tensor(places, rows.to(dtype), (size + 3, 2, 2))
+        expected = torch.zeros((size + 3, 2, 2), dtype=dtype)
+        for other in range(size):
+            expected[2, 1] += torch.tensor([6, 8], dtype=dtype) * (other + 1)
+            expected[other, 0] += torch.tensor([3, 4], dtype=dtype) * (other + 1)
+        dist.all_reduce(sparse)
+        equal(sparse.to_dense(), expected.tolist())
+    flags = torch.sparse_coo_tensor([[rank]], [True], (size + 1,))
+    dist.all_reduce(flags)
+    equal(flags.to_dense(), [True] * size + [False])
+    # Ranks that have nothing, and nothing at all.
+    empty = torch.sparse_coo_tensor(torch.empty(1, 0, dtype=torch.int64), torch.empty(0), (4,))
+    given = torch.sparse_coo_tensor([[3]], [2.0], (4,)) if rank == 0 else empty.clone()
+    dist.all_reduce(given)
+    equal(given.to_dense(), [0, 0, 0, 2])
+    dist.all_reduce(empty)
+    assert empty._nnz() == 0
+    # A rank that differs, and one that is wrong, end the call on all.
+    other_size = 4 if rank == 0 else 5
+    differs = torch.sparse_coo_tensor([[1]], [1.0], (other_size,))
+    for wrong, op, words in ((differs, dist.ReduceOp.SUM, "row_count"), (given, dist.ReduceOp.MAX, "only be summed")):
+        try:
+            dist.all_reduce(wrong, op=op)
+        except (ValueError, RuntimeError) as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(words)
 
 
 def groups_have_their_own_ranks():

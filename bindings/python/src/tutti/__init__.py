@@ -56,6 +56,7 @@ from ._operations import (
     scaled_sum,
 )
 from ._plan import Plan
+from ._sparse import SparseRows, sparse_range
 from ._store import Store
 from ._version import __version__
 
@@ -115,6 +116,7 @@ __all__ = [
     "Registration",
     "Request",
     "SUM",
+    "SparseRows",
     "Status",
     "Store",
     "Timeout",
@@ -143,6 +145,7 @@ __all__ = [
     "op",
     "register",
     "scaled_sum",
+    "sparse_range",
     "uint16",
     "uint32",
     "uint64",

@@ -30,7 +30,7 @@ from typing import (
 
 import numpy as np
 
-from . import _callbacks, _calls, _header
+from . import _callbacks, _calls, _header, _sparse
 from ._buffers import (
     Array,
     Blocks,
@@ -48,6 +48,7 @@ from ._errors import Failure, check, error_of, invalid
 from ._header import ANY_RANK, ANY_TAG, ID_BYTES, NO_COLOR, Dtype, Status
 from ._library import library
 from ._operations import SUM, Op, resolve
+from ._sparse import SparseRows
 from ._store import Store, StoreAdapter
 
 if TYPE_CHECKING:
@@ -613,6 +614,63 @@ class Communicator:
     def _barrier(self, **how: "Unpack[How]") -> Call[None]:
         """No rank leaves before every rank has entered."""
         return Call("barrier", (), None, (), how)
+
+    # ---------------------------------------------------------------------------------------- sparse tensors
+
+    def sparse_allreduce(
+        self,
+        indices: Union[Buffer, Sequence[int]],
+        values: Buffer,
+        row_count: int,
+        op: Union[str, Op] = SUM,
+        *,
+        timeout: Optional[float] = None,
+        way: str = "chosen",
+        deterministic: bool = False,
+        dtype: Optional[Dtype] = None,
+    ) -> SparseRows:
+        """On every rank, the reduction of each row that any rank has, by increasing index.
+
+        This rank has the rows `indices` (whole numbers below row_count, in any order, also several times) of a matrix of
+        row_count rows; values[i] is row indices[i], a number or an array of any shape. Each rank gives as many as it
+        likes. `way` is "chosen", "gather", "owner" or "dense": docs/how-to/sparse.md compares them. Blocks.
+        """
+        function = library.sparse_allreduce
+        return _sparse.reduce(
+            self, function, indices, values, row_count, op, timeout, way, deterministic, dtype
+        )
+
+    def sparse_push(
+        self,
+        indices: Union[Buffer, Sequence[int]],
+        values: Buffer,
+        row_count: int,
+        op: Union[str, Op] = SUM,
+        *,
+        timeout: Optional[float] = None,
+        dtype: Optional[Dtype] = None,
+    ) -> SparseRows:
+        """The same, but each rank gets only the rows that it owns: those of sparse_range(row_count, size, rank)."""
+        function = library.sparse_push
+        return _sparse.reduce(
+            self, function, indices, values, row_count, op, timeout, "chosen", False, dtype
+        )
+
+    def sparse_pull(
+        self,
+        table: Buffer,
+        indices: Union[Buffer, Sequence[int]],
+        row_count: int,
+        out: Optional[Array] = None,
+        *,
+        timeout: Optional[float] = None,
+        dtype: Optional[Dtype] = None,
+    ) -> Array:
+        """Rows of a table of row_count rows, of which `table` has those that this rank owns: sparse_range().
+
+        Row i of the result is row indices[i] of the whole table. Each rank asks for what it likes. Blocks.
+        """
+        return _sparse.pull(self, table, indices, row_count, out, timeout, dtype)
 
     # --------------------------------------------------------------------------------------------- v forms
 

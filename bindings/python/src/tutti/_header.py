@@ -238,6 +238,41 @@ class Message(ctypes.Structure):
     _fields_ = [("size_bytes", Size), ("source", Int), ("tag", Int), ("count", Size)]
 
 
+class SparseRows(ctypes.Structure):
+    _fields_ = [
+        ("row_count", Size),
+        ("width", Size),
+        ("dtype", Int),
+        ("count", Size),
+        ("indices", Pointer),
+        ("values", Pointer),
+    ]
+
+
+class SparseTable(ctypes.Structure):
+    _fields_ = [("row_count", Size), ("width", Size), ("dtype", Int), ("rows", Pointer)]
+
+
+class SparseOptions(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("timeout_ns", ctypes.c_uint64),
+        ("way", Int),
+        ("deterministic", Int),
+    ]
+
+
+class SparseCounters(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("sent_rows", ctypes.c_uint64),
+        ("sent_index_bytes", ctypes.c_uint64),
+        ("sent_value_bytes", ctypes.c_uint64),
+        ("merged_rows", ctypes.c_uint64),
+        ("way", ctypes.c_uint64),
+    ]
+
+
 # What operations take before their options, communicator and result; each has the forms tutti_X,
 # tutti_X_with, tutti_X_start and tutti_X_prepare.
 OPERATION_ARGUMENTS = {
@@ -339,6 +374,15 @@ FUNCTIONS = {
     "plan_text": (Int, (Pointer, Pointer, Size, Pointer)),
     "plan_cost": (Int, (Pointer, Pointer, Size, Int, Pointer)),
     "plan_register": (Int, (Pointer, Pointer, ctypes.c_char_p)),
+    # sparse.h
+    "sparse_allreduce": (Int, (Pointer, Pointer, Pointer, Pointer, Pointer)),
+    "sparse_push": (Int, (Pointer, Pointer, Pointer, Pointer, Pointer)),
+    "sparse_pull": (Int, (Pointer, Pointer, Size, Pointer, Pointer, Pointer)),
+    "sparse_range": (Int, (Size, Int, Int, Pointer, Pointer)),
+    "sparse_view": (Int, (Pointer, Pointer)),
+    "sparse_free": (Int, (Pointer,)),
+    "sparse_count": (Int, (Pointer, Pointer)),
+    "sparse_explain": (Int, (Pointer, Pointer, Size)),
 }
 for _name, _arguments in OPERATION_ARGUMENTS.items():
     for _form, _more in FORM_ARGUMENTS.items():
