@@ -19,6 +19,7 @@ from ._communicator import (
     Options,
     create_id,
     init,
+    join,
 )
 from ._errors import (
     Aborted,
@@ -54,7 +55,7 @@ from ._operations import (
     scaled_sum,
 )
 from ._plan import Plan
-from ._store import Store
+from ._store import FolderStore, Store
 from ._version import __version__
 
 float16, float32, float64 = Dtype.float16, Dtype.float32, Dtype.float64
@@ -86,6 +87,7 @@ __all__ = [
     "Dtype",
     "Error",
     "Failure",
+    "FolderStore",
     "Footprint",
     "Group",
     "How",
@@ -130,6 +132,7 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "join",
     "library_path",
     "library_version",
     "op",
