@@ -488,7 +488,7 @@ tutti_comm_shrink(struct tutti_comm *comm, const struct tutti_comm_options *opti
  *         tutti_comm_free(comm), comm = larger;
  *
  * They find each other through the store: the lowest rank that is left leaves an id there, under
- * the key "tutti/door", and listens at the address in it. It lets in only processes with the same
+ * the key "tutti/admission", and listens at the address in it. It lets in only processes with the same
  * TUTTI_SECRET (TUTTI_SECRET_FILE); without a secret, only processes of the same launched job.
  *
  * All ranks and all processes that were let in get the new communicator, or none does. Only the
@@ -514,7 +514,8 @@ struct tutti_grow_options {
 /* Makes a communicator of the ranks that are left, in their old order, and of processes that join,
  * which come behind them. Waits until joiner_max processes have come, or until wait_ns have passed
  * and at least joiner_min are there. Collective over the ranks that are left, with the same numbers
- * on all ranks; comm may have failed, and processes of other ranks may have died. Blocks for wait_ns,
+ * on all ranks; comm may have failed, and processes of other ranks may have died. options must not
+ * be NULL. Blocks for wait_ns,
  * for the time until all ranks have called, and as tutti_comm_create does.
  *
  * On failure *created is NULL and comm is as it was. TIMEOUT: too few processes came; the message
@@ -527,7 +528,8 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_grow(struct tutti_comm *co
                                                            struct tutti_comm **created);
 /* Does the same, with as many processes as ranks of comm are missing: each rank that is left keeps
  * its number, and processes that join get the numbers of those that are missing, the lowest first.
- * If no rank is missing, nobody joins. */
+ * If no rank is missing, nobody joins. Collective, blocks and fails as tutti_comm_grow does: options
+ * must not be NULL, and on failure *created is NULL. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_comm_replace(struct tutti_comm *comm, const struct tutti_grow_options *options,
                    struct tutti_comm **created);

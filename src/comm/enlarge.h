@@ -1,7 +1,7 @@
 /* enlarge.h - the second half of a round of growth, on members and on joiners alike: they meet, make
  * the communicator of the new team, and agree whether all of them have it.
  *
- *     meeting at the keeper's port ──► communicator of all ──► agreement in which the survivors vote
+ *     meeting at the admitter's port ──► communicator of all ──► agreement in which the survivors vote
  *       by numbers, growth.h              by ranks                about all ranks: made · about fewer: nowhere, once more
  *                                                                  none heard: undecided
  *
@@ -17,8 +17,8 @@
 #include "os/tcp_socket.h"
 #include "tutti/tutti.h"
 
-/* The key in a store under which a team leaves the id of its door. */
-#define ENLARGE_STORE_KEY "tutti/door"
+/* The key in a store under which a team leaves the id of its admission. */
+#define ENLARGE_STORE_KEY "tutti/admission"
 
 struct enlargement {
     const char *function;    /* the public one, without "tutti_" */

@@ -2,7 +2,7 @@
  *
  * One round:
  *
- *     agree who is left ──► the lowest opens the door, and waits until enough have come
+ *     agree who is left ──► the lowest admits processes, and waits until enough have come
  *          ▲                 ──► agree on what it says: how many, and where they meet
  *          │                      ──► meet, make the communicator, agree whether all have it (enlarge.h)
  *          │ no: somebody went                                           │
@@ -26,7 +26,7 @@
 #include "comm/enlarge.h"
 #include "comm/id.h"
 #include "comm/round.h"
-#include "connect/door.h"
+#include "connect/admission.h"
 #include "health/agree.h"
 #include "health/failure.h"
 #include "membership/growth.h"
@@ -35,15 +35,15 @@
 #include "team/options.h"
 
 enum { NAP_NS = 1000000, WORDS = 3 };
-/* A joiner whose round came to nothing comes again at once, so a keeper waits for it even when the
+/* A joiner whose round came to nothing comes again at once, so an admitter waits for it even when the
  * time for joiners is over. */
 static const uint64_t GRACE_NS = 2000000000;
 /* Bits of a rank's word that no status has: which function it called. */
 #define WORD_GROWS (UINT64_C(1) << 62)
 #define WORD_REPLACES (UINT64_C(1) << 63)
 
-/* What the keeper of the door tells the others. */
-struct keeper_word {
+/* What the admitting rank tells the others. */
+struct admitter_word {
     enum tutti_status status; /* why nothing comes of it */
     int joiner_count;         /* that are invited; with TIMEOUT: that had come */
     struct net_address meeting;
@@ -63,10 +63,10 @@ struct growing {
     uint64_t *survivors;
     int *ranks, rank_count;
     uint64_t epoch, round_ns;
-    struct keeper_word said;
-    struct door *door; /* NULL: another rank keeps it, or none yet */
-    struct rendezvous_key door_name;
-    struct net_address door_address;
+    struct admitter_word said;
+    struct admission *admission; /* NULL: another rank keeps it, or none yet */
+    struct rendezvous_key admission_name;
+    struct net_address admission_address;
 };
 
 /* -------------------------------------------------------------------------------- who is left */
@@ -124,7 +124,7 @@ static enum tutti_status find_survivors(struct growing *growing, struct growth_e
     return status;
 }
 
-static bool is_keeper(const struct growing *growing)
+static bool is_admitter(const struct growing *growing)
 {
     return growing->ranks[0] == growing->comm->team.rank;
 }
@@ -137,39 +137,40 @@ static struct growth_team team_of(const struct growing *growing, int joiner_coun
                                 .keeps_ranks = growing->replaces};
 }
 
-/* ------------------------------------------------------------------------------------ the door */
+/* ------------------------------------------------------------------------------------ the admission */
 
 static enum tutti_status publish(const struct growing *growing, const struct net_address *address)
 {
     struct tutti_id id;
-    TRY(id_write(&growing->door_name, address, &id));
+    TRY(id_write(&growing->admission_name, address, &id));
     if (growing->store.set(growing->store.context, ENLARGE_STORE_KEY, id.bytes, sizeof id.bytes) == 0)
         return TUTTI_OK;
-    return error_set(TUTTI_INIT_TIMEOUT, "tutti_%s: the store did not take the address of the door",
+    return error_set(TUTTI_INIT_TIMEOUT,
+                     "tutti_%s: the store did not take the address for processes that join",
                      growing->function);
 }
 
-static enum tutti_status open_door(struct growing *growing)
+static enum tutti_status open_admission(struct growing *growing)
 {
     char address[NET_ADDRESS_TEXT_MAX];
-    if (growing->door != NULL) return TUTTI_OK;
-    TRY(door_open(growing->options.encryption == TUTTI_ENCRYPTION_ON, &growing->door_name,
-                  &growing->door_address, &growing->door));
-    net_address_print(&growing->door_address, address);
+    if (growing->admission != NULL) return TUTTI_OK;
+    TRY(admission_open(growing->options.encryption == TUTTI_ENCRYPTION_ON, &growing->admission_name,
+                       &growing->admission_address, &growing->admission));
+    net_address_print(&growing->admission_address, address);
     log_write(LOG_INFO, "rank %d waits at %s for processes that join", growing->comm->team.rank,
               address);
-    return publish(growing, &growing->door_address);
+    return publish(growing, &growing->admission_address);
 }
 
-static void close_door(struct growing *growing)
+static void close_admission(struct growing *growing)
 {
     static const struct net_address nowhere = {0};
     char before[ERROR_TEXT_MAX];
-    if (growing->door == NULL) return;
+    if (growing->admission == NULL) return;
     error_copy(before, sizeof before);
-    (void)publish(growing, &nowhere); /* so that nobody knocks for nothing */
-    door_close(growing->door);
-    growing->door = NULL;
+    (void)publish(growing, &nowhere); /* so that nobody applies for nothing */
+    admission_close(growing->admission);
+    growing->admission = NULL;
     (void)error_unless_ok(TUTTI_OK, before);
 }
 
@@ -180,23 +181,23 @@ static int await_joiners(struct growing *growing, int max)
     if (growing->last != TUTTI_OK && until_ns < growing->round_ns + GRACE_NS)
         until_ns = growing->round_ns + GRACE_NS;
     for (;;) {
-        const int count = door_look(growing->door);
+        const int count = admission_look(growing->admission);
         if (count >= max) return max;
         if (clock_now_ns() > until_ns) return count;
         nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }
 }
 
-/* The keeper's part: what it tells the others. */
-static void keep_door(struct growing *growing, struct keeper_word *said)
+/* The admitter's part: what it tells the others. */
+static void admit(struct growing *growing, struct admitter_word *said)
 {
     const struct growth_team nobody = team_of(growing, 0);
     const int gaps = growth_gap_count(&nobody);
     const int min = growing->replaces ? gaps : growing->joiner_min;
     const int max = growing->replaces ? gaps : growing->joiner_max;
-    said->status = open_door(growing);
+    said->status = open_admission(growing);
     if (said->status != TUTTI_OK) return;
-    said->meeting = growing->door_address;
+    said->meeting = growing->admission_address;
     said->joiner_count = max > 0 ? await_joiners(growing, max) : 0;
     const struct growth_team team = team_of(growing, said->joiner_count);
     if (said->joiner_count < min)
@@ -205,32 +206,32 @@ static void keep_door(struct growing *growing, struct keeper_word *said)
         said->status = TUTTI_INVALID_RANK;
 }
 
-/* --------------------------------------------------------------------------- the keeper's word */
+/* --------------------------------------------------------------------------- the admitter's word */
 
-static void write_words(const struct keeper_word *said, uint64_t words[WORDS])
+static void write_words(const struct admitter_word *said, uint64_t words[WORDS])
 {
     words[0] = (uint64_t)said->joiner_count | (uint64_t)said->meeting.port << 16 |
                (uint64_t)said->meeting.family << 32 | (uint64_t)said->status << 40;
     memcpy(&words[1], said->meeting.bytes, sizeof said->meeting.bytes);
 }
 
-static void read_words(const uint64_t words[WORDS], struct keeper_word *said)
+static void read_words(const uint64_t words[WORDS], struct admitter_word *said)
 {
-    *said = (struct keeper_word){.status = (enum tutti_status)(words[0] >> 40 & 0xff),
-                                 .joiner_count = (int)(words[0] & 0xffff),
-                                 .meeting = {.family = (sa_family_t)(words[0] >> 32 & 0xff),
-                                             .port = (uint16_t)(words[0] >> 16)}};
+    *said = (struct admitter_word){.status = (enum tutti_status)(words[0] >> 40 & 0xff),
+                                   .joiner_count = (int)(words[0] & 0xffff),
+                                   .meeting = {.family = (sa_family_t)(words[0] >> 32 & 0xff),
+                                               .port = (uint16_t)(words[0] >> 16)}};
     memcpy(said->meeting.bytes, &words[1], sizeof said->meeting.bytes);
 }
 
-/* All take the keeper's words, 64 bits with each agreement. *are_all: nobody has gone meanwhile. */
-static enum tutti_status hear_keeper(struct growing *growing, struct keeper_word *said,
-                                     bool *are_all)
+/* All take the admitter's words, 64 bits with each agreement. *are_all: nobody has gone meanwhile. */
+static enum tutti_status hear_admitter(struct growing *growing, struct admitter_word *said,
+                                       bool *are_all)
 {
     uint64_t words[WORDS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
     static_assert(sizeof said->meeting.bytes == 2 * sizeof *words, "two words are an address");
     static_assert(PLAN_RANKS_MAX <= 1 << 16 && STATUS_COUNT < 256, "they fit the first");
-    if (is_keeper(growing)) write_words(said, words);
+    if (is_admitter(growing)) write_words(said, words);
     *are_all = true;
     for (int i = 0; i < WORDS; i++) {
         struct agreed agreed;
@@ -238,12 +239,12 @@ static enum tutti_status hear_keeper(struct growing *growing, struct keeper_word
         words[i] = agreed.word;
         *are_all &= round_are_all_in(agreed.set, growing->ranks, growing->rank_count);
     }
-    if (*are_all && !is_keeper(growing)) read_words(words, said);
+    if (*are_all && !is_admitter(growing)) read_words(words, said);
     return TUTTI_OK;
 }
 
-static enum tutti_status fail_for_keeper(const struct growing *growing,
-                                         const struct keeper_word *said)
+static enum tutti_status fail_for_admitter(const struct growing *growing,
+                                           const struct admitter_word *said)
 {
     char who[128];
     const double waited_s = (double)(clock_now_ns() - growing->begin_ns) * 1e-9;
@@ -254,7 +255,7 @@ static enum tutti_status fail_for_keeper(const struct growing *growing,
     if (said->status == TUTTI_INVALID_RANK)
         return error_set(TUTTI_INVALID_RANK, "tutti_%s: with %d more the ranks would be over %d",
                          growing->function, said->joiner_count, PLAN_RANKS_MAX);
-    if (is_keeper(growing)) return said->status; /* its own error is there */
+    if (is_admitter(growing)) return said->status; /* its own error is there */
     health_name_rank(&growing->comm->health, growing->ranks[0], who, sizeof who);
     return error_set(said->status, "tutti_%s: %s cannot let processes in: %s", growing->function,
                      who, tutti_status_text(said->status));
@@ -268,7 +269,7 @@ static enum tutti_status look(void *context)
     if (growing->comm->team.size > 1)
         TRY(derive_look_at_survivors(growing->comm, growing->ranks, growing->rank_count,
                                      growing->round_ns));
-    if (growing->door != NULL && door_has_lost(growing->door))
+    if (growing->admission != NULL && admission_has_lost(growing->admission))
         return error_set(TUTTI_PROC_FAILED, "a process that was to join has gone");
     return TUTTI_OK;
 }
@@ -293,11 +294,11 @@ static struct rendezvous_key key_of(const struct growing *growing)
 static void invite(struct growing *growing, const struct enlargement *enlargement)
 {
     const struct growth_team *const team = &enlargement->team;
-    const struct door_invitation invitation = {.old_size = team->old_size,
-                                               .joiner_count = team->joiner_count,
-                                               .keeps_ranks = team->keeps_ranks,
-                                               .key = enlargement->key};
-    if (team->joiner_count > 0) door_invite(growing->door, &invitation, team->survivors);
+    const struct admission_invitation invitation = {.old_size = team->old_size,
+                                                    .joiner_count = team->joiner_count,
+                                                    .keeps_ranks = team->keeps_ranks,
+                                                    .key = enlargement->key};
+    if (team->joiner_count > 0) admission_invite(growing->admission, &invitation, team->survivors);
 }
 
 /* This rank does not know whether the others have the new team. */
@@ -329,15 +330,15 @@ static struct enlargement describe(struct growing *growing)
 
 static enum tutti_status take_word(struct growing *growing, struct growth_event *event)
 {
-    growing->said = (struct keeper_word){.status = TUTTI_OK};
+    growing->said = (struct admitter_word){.status = TUTTI_OK};
     growing->round_ns = clock_now_ns();
-    if (is_keeper(growing)) keep_door(growing, &growing->said);
-    TRY(hear_keeper(growing, &growing->said, &event->has_all));
+    if (is_admitter(growing)) admit(growing, &growing->said);
+    TRY(hear_admitter(growing, &growing->said, &event->has_all));
     event->is_decided = true;
     if (!event->has_all)
         return error_set(TUTTI_PROC_FAILED, "tutti_%s: a rank failed meanwhile", growing->function);
     event->is_useless = growing->said.status != TUTTI_OK;
-    return event->is_useless ? fail_for_keeper(growing, &growing->said) : TUTTI_OK;
+    return event->is_useless ? fail_for_admitter(growing, &growing->said) : TUTTI_OK;
 }
 
 static enum tutti_status meet(struct growing *growing, struct growth_event *event,
@@ -345,7 +346,7 @@ static enum tutti_status meet(struct growing *growing, struct growth_event *even
 {
     const struct enlargement enlargement = describe(growing);
     growing->round_ns = clock_now_ns();
-    if (is_keeper(growing)) invite(growing, &enlargement);
+    if (is_admitter(growing)) invite(growing, &enlargement);
     const enum tutti_status status = enlarge_meet(&enlargement, created);
     event->is_decided = status == TUTTI_OK;
     return status;
@@ -382,7 +383,7 @@ static void begin_anew(struct growing *growing, enum tutti_status status)
     error_copy(growing->why, sizeof growing->why);
     log_write(LOG_INFO, "%s: rank %d begins another round: %s", growing->function,
               growing->comm->team.rank, growing->why);
-    if (growing->door != NULL) door_dismiss(growing->door);
+    if (growing->admission != NULL) admission_dismiss(growing->admission);
 }
 
 static enum tutti_status grow(struct growing *growing, struct tutti_comm **created)
@@ -402,7 +403,7 @@ static enum tutti_status grow(struct growing *growing, struct tutti_comm **creat
         begin_anew(growing, status);
         round++;
     }
-    close_door(growing);
+    close_admission(growing);
     free(growing->ranks);
     free(growing->survivors);
     return status;

@@ -30,7 +30,7 @@ struct id_content {
     char host_name[ID_HOST_NAME_MAX];
 };
 
-/* The bytes of an id that names a meeting, or a door, of this process at that address (none: for
+/* The bytes of an id that names a meeting, or an admission, of this process at that address (none: for
  * ranks of this host). */
 enum tutti_status id_write(const struct rendezvous_key *key, const struct net_address *address,
                            struct tutti_id *id);

@@ -1,6 +1,6 @@
 /* newcomer.c - a process outside joins a team: the other side of grow.c.
  *
- *     look for the door ──► knock ──► wait until invited ──► meet, make the communicator, agree whether all have it
+ *     look where to apply ──► apply ──► wait until invited ──► meet, make the communicator, agree whether all have it
  *          ▲                  │             │                        │
  *          └──────────────────┴─────────────┴── closed, or nowhere ──┘
  */
@@ -14,24 +14,24 @@
 #include "comm/create.h"
 #include "comm/enlarge.h"
 #include "comm/id.h"
-#include "connect/door.h"
+#include "connect/admission.h"
 #include "gpu/gpu.h"
 #include "membership/growth.h"
 #include "os/clock.h"
 #include "plan/plan.h"
 #include "team/options.h"
 
-enum { NAP_NS = 1000000, NO_DOOR_NAP_NS = 20000000 };
-/* For so long a process knocks where nobody opens, before it looks again where the door is. */
-static const uint64_t KNOCK_NS = 1000000000;
+enum { NAP_NS = 1000000, NO_ADMISSION_NAP_NS = 20000000 };
+/* For so long a process applies where nobody answers, before it looks again where to apply. */
+static const uint64_t APPLY_NS = 1000000000;
 
 struct newcomer {
     struct tutti_comm_options options;
     struct tutti_store store; /* unless the options have an id */
     uint64_t deadline_ns;
     char why[400]; /* the last reason why it is not in; "": none */
-    struct door_invitation invitation;
-    uint64_t survivors[DOOR_SET_WORDS_MAX];
+    struct admission_invitation invitation;
+    uint64_t survivors[ADMISSION_SET_WORDS_MAX];
 };
 
 static void nap(long ns)
@@ -49,31 +49,31 @@ static void note_why(struct newcomer *newcomer)
     error_copy(newcomer->why, sizeof newcomer->why);
 }
 
-/* No door: its address is none. */
-static enum tutti_status find_door(struct newcomer *newcomer, struct id_content *door)
+/* None is open: its address is none. */
+static enum tutti_status find_admission(struct newcomer *newcomer, struct id_content *admission)
 {
     struct tutti_id id;
     const uint64_t now_ns = clock_now_ns();
     if (newcomer->options.id != NULL) {
-        id_read(newcomer->options.id, door);
-        if (id_spans_hosts(door)) return TUTTI_OK;
+        id_read(newcomer->options.id, admission);
+        if (id_spans_hosts(admission)) return TUTTI_OK;
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_comm_join: options.id is of no team that lets processes in");
     }
-    *door = (struct id_content){.magic = 0};
+    *admission = (struct id_content){.magic = 0};
     if (now_ns < newcomer->deadline_ns &&
         newcomer->store.get(newcomer->store.context, ENLARGE_STORE_KEY, id.bytes, sizeof id.bytes,
                             newcomer->deadline_ns - now_ns) == 0)
-        id_read(&id, door);
+        id_read(&id, admission);
     return TUTTI_OK;
 }
 
 /* OK: invited. IN_PROGRESS: not here, or not now. */
-static enum tutti_status wait_at(struct newcomer *newcomer, struct knock *knock)
+static enum tutti_status wait_at(struct newcomer *newcomer, struct applicant *applicant)
 {
     for (;;) {
         const enum tutti_status status =
-            knock_test(knock, &newcomer->invitation, newcomer->survivors);
+            applicant_test(applicant, &newcomer->invitation, newcomer->survivors);
         if (status == TUTTI_OK || status == TUTTI_AUTH_FAILED || status == TUTTI_VERSION ||
             status == TUTTI_INVALID_OPTIONS)
             return status;
@@ -88,13 +88,13 @@ static enum tutti_status wait_at(struct newcomer *newcomer, struct knock *knock)
 
 static enum tutti_status look(void *context)
 {
-    return knock_look(context);
+    return applicant_look(context);
 }
 
 static enum tutti_status enlarge(struct newcomer *newcomer, const struct net_address *meeting,
-                                 struct knock *knock, struct tutti_comm **comm)
+                                 struct applicant *applicant, struct tutti_comm **comm)
 {
-    const struct door_invitation *const invitation = &newcomer->invitation;
+    const struct admission_invitation *const invitation = &newcomer->invitation;
     struct enlargement enlargement = {.function = "comm_join",
                                       .team = {.old_size = invitation->old_size,
                                                .survivors = newcomer->survivors,
@@ -104,7 +104,7 @@ static enum tutti_status enlarge(struct newcomer *newcomer, const struct net_add
                                       .meeting = *meeting,
                                       .options = &newcomer->options,
                                       .look = look,
-                                      .look_context = knock};
+                                      .look_context = applicant};
     if (!growth_is_sound(&enlargement.team, PLAN_RANKS_MAX))
         return error_set(TUTTI_AUTH_FAILED,
                          "tutti_comm_join: an invitation to a team that cannot be");
@@ -125,25 +125,25 @@ static bool is_final(enum tutti_status status)
     return status != TUTTI_PROC_FAILED && status != TUTTI_INIT_TIMEOUT && status != TUTTI_TIMEOUT;
 }
 
-/* OK: it is in. IN_PROGRESS: it has to look for the door once more. */
-static enum tutti_status knock_at(struct newcomer *newcomer, const struct id_content *door,
+/* OK: it is in. IN_PROGRESS: it has to apply once more. */
+static enum tutti_status apply_at(struct newcomer *newcomer, const struct id_content *admission,
                                   struct tutti_comm **comm)
 {
-    struct knock *knock;
-    const uint64_t patience_ns = clock_now_ns() + KNOCK_NS;
-    TRY(knock_begin(&door->key, &door->address, newcomer->options.encryption == TUTTI_ENCRYPTION_ON,
-                    patience_ns < newcomer->deadline_ns ? patience_ns : newcomer->deadline_ns,
-                    &knock));
-    enum tutti_status status = wait_at(newcomer, knock);
+    struct applicant *applicant;
+    const uint64_t patience_ns = clock_now_ns() + APPLY_NS;
+    TRY(applicant_begin(
+        &admission->key, &admission->address, newcomer->options.encryption == TUTTI_ENCRYPTION_ON,
+        patience_ns < newcomer->deadline_ns ? patience_ns : newcomer->deadline_ns, &applicant));
+    enum tutti_status status = wait_at(newcomer, applicant);
     if (status == TUTTI_OK) {
-        status = enlarge(newcomer, &door->address, knock, comm);
+        status = enlarge(newcomer, &admission->address, applicant, comm);
         if (status != TUTTI_OK && !is_final(status)) {
             note_why(newcomer);
             log_write(LOG_INFO, "joining once more: %s", newcomer->why);
             status = TUTTI_IN_PROGRESS;
         }
     }
-    knock_end(knock);
+    applicant_end(applicant);
     return status;
 }
 
@@ -159,13 +159,13 @@ static enum tutti_status fail(const struct newcomer *newcomer)
 static enum tutti_status join(struct newcomer *newcomer, struct tutti_comm **comm)
 {
     while (!is_over(newcomer)) {
-        struct id_content door;
-        TRY(find_door(newcomer, &door));
-        if (!id_spans_hosts(&door)) {
-            nap(NO_DOOR_NAP_NS);
+        struct id_content admission;
+        TRY(find_admission(newcomer, &admission));
+        if (!id_spans_hosts(&admission)) {
+            nap(NO_ADMISSION_NAP_NS);
             continue;
         }
-        const enum tutti_status status = knock_at(newcomer, &door, comm);
+        const enum tutti_status status = apply_at(newcomer, &admission, comm);
         if (status != TUTTI_IN_PROGRESS) return status;
         nap(NAP_NS);
     }

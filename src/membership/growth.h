@@ -9,8 +9,8 @@
  *         ranks, as they come     0  1  2  3  4
  *         ranks that are kept     0  2  3  1  4          joiners fill the gaps first
  *
- * The lowest survivor has number 0 at the meeting, whatever its rank: it keeps the door
- * (connect/door.h).
+ * The lowest survivor has number 0 at the meeting, whatever its rank: it admits the joiners
+ * (connect/admission.h).
  *
  * A round ends with an agreement among all ranks of the new team, in which only the survivors have a
  * vote (membership/agreement.h). The new team is there if that agreement is about all of its ranks,
@@ -26,10 +26,10 @@
 #include <stdint.h>
 
 /* What a rank does; the last four are the end. A process that joins begins with the meeting, and
- * where a member begins the next round, it knocks again. */
+ * where a member begins the next round, it applies again. */
 enum growth_step {
     GROWTH_SURVIVORS, /* the old team agrees who is left */
-    GROWTH_WORD,      /* the old team agrees on what the keeper of the door says */
+    GROWTH_WORD,      /* the old team agrees on what the admitting rank says */
     GROWTH_MEETING,   /* the ranks of the new team meet, and make its communicator */
     GROWTH_TEAM,      /* the new team agrees whether all have met */
     GROWTH_MADE,      /* the new team is there */

@@ -458,7 +458,7 @@ static void a_death_in_the_middle_is_another_round(void **state)
     const int rounds = getenv("TUTTI_LONG") != NULL ? 100 : 1;
     (void)state;
     for (int i = 0; i < rounds; i++) {
-        live_through(&chance, 0); /* the keeper of the door */
+        live_through(&chance, 0); /* the admitting rank */
         live_through(&chance, 1 + chance_below(&chance, 2));
     }
 }

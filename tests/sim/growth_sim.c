@@ -17,7 +17,7 @@
 #define CALM_NS (200 * MILLISECOND)
 #define DEADLINE_NS (1500 * MILLISECOND)  /* of an agreement */
 #define MEETING_NS (400 * MILLISECOND)    /* of a meeting */
-#define DOOR_NS (100 * MILLISECOND)       /* for joiners */
+#define ADMISSION_NS (100 * MILLISECOND)  /* for joiners */
 #define PATIENCE_NS (20000 * MILLISECOND) /* of a joiner */
 #define BOUND_NS (1000 * MILLISECOND)
 
@@ -33,7 +33,7 @@ enum event_kind {
     BEGIN = SIM_MESSAGE + 1, /* node begins */
     TICK,                    /* the vote `number` of a node is due */
     DEADLINE,                /* of that vote */
-    DOOR,                    /* the keeper looks who waits */
+    ADMIT,                   /* the admitter looks who waits */
     INVITED,                 /* a joiner hears of team `number` */
     MET,                     /* the meeting of team `number` is over for this node */
     MEETING_LATE,            /* its deadline */
@@ -78,14 +78,14 @@ struct seat {
 
 struct process {
     enum growth_step step;
-    bool is_waiting; /* a joiner at the door, or on the way there */
+    bool is_waiting; /* a joiner for admission, or on the way there */
     bool has_ended, is_late;
     int calls;  /* agreements of the old team */
     int rounds; /* that came to nothing */
     int vote;   /* that it waits for */
     int who;    /* the agreement on the survivors of this round */
     uint64_t survivors, joiners;
-    uint64_t door_ns;
+    uint64_t admission_ns;
     int team; /* -1: none */
     enum outcome outcomes[TEAMS_MAX];
     uint64_t met; /* teams whose meeting succeeded */
@@ -497,27 +497,27 @@ static void hear_old(struct world *w, int node, int gone)
     }
 }
 
-/* --------------------------------------------------------------------------------------- the door */
+/* --------------------------------------------------------------------------------------- the admission */
 
-static uint64_t waiting_for(const struct world *w, int keeper)
+static uint64_t waiting_for(const struct world *w, int admitter)
 {
     uint64_t waiting = 0;
     for (int node = w->member_count; node < w->node_count; node++)
         if (w->processes[node].is_waiting && sim_is_up(w->sim, node) &&
-            !sim_is_cut(w->sim, keeper, node))
+            !sim_is_cut(w->sim, admitter, node))
             waiting |= UINT64_C(1) << node;
     return waiting;
 }
 
-static void look_at_door(struct world *w, int node)
+static void look_at_admission(struct world *w, int node)
 {
     struct process *process = &w->processes[node];
     const int gaps = w->member_count - __builtin_popcountll(process->survivors);
     const int wanted = w->keeps_ranks ? gaps : w->wanted;
     uint64_t waiting = waiting_for(w, node);
     if (process->step != GROWTH_WORD || process->has_ended) return;
-    if (__builtin_popcountll(waiting) < wanted && sim_now_ns(w->sim) < process->door_ns) {
-        sim_at(w->sim, sim_now_ns(w->sim) + MILLISECOND, DOOR, node, 0, 0);
+    if (__builtin_popcountll(waiting) < wanted && sim_now_ns(w->sim) < process->admission_ns) {
+        sim_at(w->sim, sim_now_ns(w->sim) + MILLISECOND, ADMIT, node, 0, 0);
         return;
     }
     while (__builtin_popcountll(waiting) > wanted) waiting &= waiting - 1;
@@ -526,19 +526,19 @@ static void look_at_door(struct world *w, int node)
     call_old(w, node, is_enough ? waiting : UINT64_C(1) << 63);
 }
 
-static void invite(struct world *w, int keeper, int number)
+static void invite(struct world *w, int admitter, int number)
 {
     const struct team *team = &w->teams[number];
     for (int node = w->member_count; node < w->node_count; node++)
-        if ((team->joiners >> node & 1) && sim_says(w->sim, keeper))
-            sim_at(w->sim, sim_now_ns(w->sim) + sim_delay_ns(w->sim, keeper, node), INVITED, node,
-                   number, keeper);
+        if ((team->joiners >> node & 1) && sim_says(w->sim, admitter))
+            sim_at(w->sim, sim_now_ns(w->sim) + sim_delay_ns(w->sim, admitter, node), INVITED, node,
+                   number, admitter);
 }
 
-static void be_invited(struct world *w, int node, int number, int keeper)
+static void be_invited(struct world *w, int node, int number, int admitter)
 {
     struct process *process = &w->processes[node];
-    if (!process->is_waiting || sim_is_cut(w->sim, node, keeper)) return;
+    if (!process->is_waiting || sim_is_cut(w->sim, node, admitter)) return;
     process->is_waiting = false;
     process->step = GROWTH_MEETING;
     arrive(w, node, number);
@@ -561,14 +561,15 @@ static void begin_round(struct world *w, int node)
 static void begin_word(struct world *w, int node)
 {
     struct process *process = &w->processes[node];
-    const bool is_keeper = __builtin_ctzll(process->survivors) == node;
-    if (!is_keeper) {
+    const bool is_admitter = __builtin_ctzll(process->survivors) == node;
+    if (!is_admitter) {
         call_old(w, node, UINT64_MAX);
         return;
     }
-    process->door_ns = sim_now_ns(w->sim) + DOOR_NS;
-    if (process->door_ns < CALM_NS + DOOR_NS) process->door_ns = CALM_NS + DOOR_NS;
-    sim_at(w->sim, sim_now_ns(w->sim), DOOR, node, 0, 0);
+    process->admission_ns = sim_now_ns(w->sim) + ADMISSION_NS;
+    if (process->admission_ns < CALM_NS + ADMISSION_NS)
+        process->admission_ns = CALM_NS + ADMISSION_NS;
+    sim_at(w->sim, sim_now_ns(w->sim), ADMIT, node, 0, 0);
 }
 
 static void step_on(struct world *w, int node, const struct growth_event *event)
@@ -853,7 +854,7 @@ static void happen(struct world *w, const struct sim_event *event)
         agreement_give_up(seat->agreement);
         review(w, seat);
         break;
-    case DOOR: look_at_door(w, node); break;
+    case ADMIT: look_at_admission(w, node); break;
     case INVITED: be_invited(w, node, number, event->tag); break;
     case MET: meet(w, node, number); break;
     case MEETING_LATE:

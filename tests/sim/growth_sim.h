@@ -4,7 +4,7 @@
  * A seed makes one schedule: members, processes that want to join, all at once or later, on hosts;
  * weather; crashes, partitions, false suspicions, and meetings that fail for a rank. Members and
  * joiners take the steps of membership/growth.h, with the agreements of membership/agreement.h. The
- * door and the meeting are simulated by their contracts: an invitation comes, unless a host is cut
+ * admission and the meeting are simulated by their contracts: an invitation comes, unless a host is cut
  * off; a meeting that all have come to is over for each at a time of its own; a rank that goes is
  * noticed, by each later or earlier. From CALM_NS on nothing new goes wrong and no message is lost
  * any more; a partition may stay, and what is dead stays dead.

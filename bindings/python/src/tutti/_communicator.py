@@ -209,7 +209,7 @@ def join(
 ) -> "Communicator":
     """Joins ranks that call grow() or replace(), now or later; returns the new communicator.
 
-    `store` is theirs, or `id` has the bytes that they left in it under "tutti/door". Blocks until they have taken
+    `store` is theirs, or `id` has the bytes that they left in it under "tutti/admission". Blocks until they have taken
     this process in, at most for the start-up deadline (`init_timeout`): then raises Timeout. Raises Error with the
     status AUTH_FAILED if they have another $TUTTI_SECRET.
     """

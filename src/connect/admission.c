@@ -1,4 +1,4 @@
-#include "connect/door.h"
+#include "connect/admission.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -16,9 +16,9 @@
 
 /* A host that is silent for so long is gone: one second, and three more without an answer. */
 enum { IDLE_S = 1, APART_S = 1, PROBES = 3 };
-/* So many wait at most; more are turned away, and knock again. */
+/* So many wait at most; more are turned away, and apply again. */
 enum { WAITING_MAX = 1024 };
-/* A keeper whose message a joiner does not take for so long has lost it. */
+/* An admitter whose message a joiner does not take for so long has lost it. */
 static const uint64_t INVITE_NS = 2000000000;
 
 static void watch(int fd)
@@ -41,78 +41,79 @@ static bool stands(const struct byte_stream *socket)
 /* ------------------------------------------------------------------------------ a member's side */
 
 /* A process that waits, or was invited. */
-struct guest {
+struct entrant {
     struct byte_stream socket;
     int number; /* that it chose for itself */
 };
 
-struct door {
+struct admission {
     struct port_client client;
     int count;   /* that have come */
     int invited; /* the first of them */
     bool has_lost;
-    struct guest guests[WAITING_MAX];
+    struct entrant entrants[WAITING_MAX];
 };
 
-enum tutti_status door_open(bool is_encrypted, struct rendezvous_key *name,
-                            struct net_address *address, struct door **door)
+enum tutti_status admission_open(bool is_encrypted, struct rendezvous_key *name,
+                                 struct net_address *address, struct admission **admission)
 {
-    struct door *made = calloc(1, sizeof *made);
-    if (made == NULL) return error_set(TUTTI_NO_MEMORY, "a door: out of memory");
+    struct admission *made = calloc(1, sizeof *made);
+    if (made == NULL) return error_set(TUTTI_NO_MEMORY, "admission: out of memory");
     enum tutti_status status = rendezvous_key_create(name);
     if (status == TUTTI_OK) status = port_announce(name, address);
-    if (status != TUTTI_OK) goto free_door;
+    if (status != TUTTI_OK) goto free_admission;
     if (is_encrypted) status = port_encrypt();
     if (status != TUTTI_OK) goto withdraw;
     made->client.identity = *name;
     made->client.size = INT_MAX;
     made->client.is_encrypted = is_encrypted;
     port_enter(&made->client);
-    *door = made;
+    *admission = made;
     return TUTTI_OK;
 withdraw:
     port_withdraw(name);
-free_door:
+free_admission:
     free(made);
     return status;
 }
 
 /* The process's place is free, and the others move up. */
-static void remove_guest(struct door *door, int i)
+static void remove_entrant(struct admission *admission, int i)
 {
-    byte_stream_close(&door->guests[i].socket);
-    memmove(&door->guests[i], &door->guests[i + 1],
-            (size_t)(--door->count - i) * sizeof *door->guests);
-    if (i < door->invited) {
-        door->invited--;
-        door->has_lost = true;
+    byte_stream_close(&admission->entrants[i].socket);
+    memmove(&admission->entrants[i], &admission->entrants[i + 1],
+            (size_t)(--admission->count - i) * sizeof *admission->entrants);
+    if (i < admission->invited) {
+        admission->invited--;
+        admission->has_lost = true;
     }
 }
 
 /* A process that comes again has lost its first connection. */
-static void seat(struct door *door, int number, struct byte_stream socket)
+static void seat(struct admission *admission, int number, struct byte_stream socket)
 {
-    for (int i = 0; i < door->count; i++)
-        if (door->guests[i].number == number) remove_guest(door, i--);
+    for (int i = 0; i < admission->count; i++)
+        if (admission->entrants[i].number == number) remove_entrant(admission, i--);
     if (socket.fd < 0) return; /* it was refused, and has been told */
-    if (door->count == WAITING_MAX) {
+    if (admission->count == WAITING_MAX) {
         byte_stream_close(&socket);
         return;
     }
     watch(socket.fd);
-    door->guests[door->count++] = (struct guest){socket, number};
+    admission->entrants[admission->count++] = (struct entrant){socket, number};
 }
 
-int door_look(struct door *door)
+int admission_look(struct admission *admission)
 {
     int number;
     unsigned stream;
     struct byte_stream socket;
     port_progress(clock_now_ns());
-    while (port_take(&door->client, &number, &stream, &socket)) seat(door, number, socket);
-    for (int i = 0; i < door->count; i++)
-        if (!stands(&door->guests[i].socket)) remove_guest(door, i--);
-    return door->count;
+    while (port_take(&admission->client, &number, &stream, &socket))
+        seat(admission, number, socket);
+    for (int i = 0; i < admission->count; i++)
+        if (!stands(&admission->entrants[i].socket)) remove_entrant(admission, i--);
+    return admission->count;
 }
 
 static enum tutti_status send_all(const struct byte_stream *socket, const void *from, size_t bytes,
@@ -128,57 +129,57 @@ static enum tutti_status send_all(const struct byte_stream *socket, const void *
     return status;
 }
 
-void door_invite(struct door *door, const struct door_invitation *invitation,
-                 const uint64_t *survivors)
+void admission_invite(struct admission *admission, const struct admission_invitation *invitation,
+                      const uint64_t *survivors)
 {
     const uint64_t deadline_ns = clock_now_ns() + INVITE_NS;
-    const size_t set_bytes = door_set_words(invitation) * sizeof *survivors;
-    struct door_invitation own = *invitation;
-    door_invitation_sign(&own);
-    door->invited = 0;
-    door->has_lost = door->count < own.joiner_count;
-    for (int i = 0; i < own.joiner_count && !door->has_lost; i++) {
-        const struct byte_stream *socket = &door->guests[i].socket;
+    const size_t set_bytes = admission_set_words(invitation) * sizeof *survivors;
+    struct admission_invitation own = *invitation;
+    admission_invitation_sign(&own);
+    admission->invited = 0;
+    admission->has_lost = admission->count < own.joiner_count;
+    for (int i = 0; i < own.joiner_count && !admission->has_lost; i++) {
+        const struct byte_stream *socket = &admission->entrants[i].socket;
         own.joiner = i;
-        door->invited = i + 1;
+        admission->invited = i + 1;
         enum tutti_status status = send_all(socket, &own, sizeof own, deadline_ns);
         if (status == TUTTI_OK) status = send_all(socket, survivors, set_bytes, deadline_ns);
-        door->has_lost = status != TUTTI_OK;
+        admission->has_lost = status != TUTTI_OK;
     }
 }
 
-bool door_has_lost(struct door *door)
+bool admission_has_lost(struct admission *admission)
 {
-    (void)door_look(door);
-    return door->has_lost;
+    (void)admission_look(admission);
+    return admission->has_lost;
 }
 
-void door_dismiss(struct door *door)
+void admission_dismiss(struct admission *admission)
 {
-    while (door->invited > 0) remove_guest(door, 0);
-    door->has_lost = false;
+    while (admission->invited > 0) remove_entrant(admission, 0);
+    admission->has_lost = false;
 }
 
-void door_close(struct door *door)
+void admission_close(struct admission *admission)
 {
-    if (door == NULL) return;
-    const struct rendezvous_key name = door->client.identity;
-    while (door->count > 0) remove_guest(door, 0);
-    port_leave(&door->client);
+    if (admission == NULL) return;
+    const struct rendezvous_key name = admission->client.identity;
+    while (admission->count > 0) remove_entrant(admission, 0);
+    port_leave(&admission->client);
     port_withdraw(&name);
-    free(door);
+    free(admission);
 }
 
 /* ------------------------------------------------------------------------------ a joiner's side */
 
-struct knock {
+struct applicant {
     struct port_client client;
     struct byte_stream socket;
     size_t done; /* of the invitation */
 };
 
-/* A number that no other process at the door has, most likely; 0 is the keeper's. If two have the
- * same, the later one sends the other away, which knocks again with another number. */
+/* A number that no other process for admission has, most likely; 0 is the admitter's. If two have the
+ * same, the later one sends the other away, which applies again with another number. */
 static enum tutti_status choose_number(int *number)
 {
     uint32_t random;
@@ -188,11 +189,12 @@ static enum tutti_status choose_number(int *number)
     return TUTTI_OK;
 }
 
-enum tutti_status knock_begin(const struct rendezvous_key *name, const struct net_address *address,
-                              bool is_encrypted, uint64_t deadline_ns, struct knock **knock)
+enum tutti_status applicant_begin(const struct rendezvous_key *name,
+                                  const struct net_address *address, bool is_encrypted,
+                                  uint64_t deadline_ns, struct applicant **applicant)
 {
     struct net_address own;
-    struct knock *made = calloc(1, sizeof *made);
+    struct applicant *made = calloc(1, sizeof *made);
     if (made == NULL) return error_set(TUTTI_NO_MEMORY, "joining: out of memory");
     made->socket = byte_stream_none();
     made->client.identity = *name;
@@ -207,15 +209,15 @@ enum tutti_status knock_begin(const struct rendezvous_key *name, const struct ne
     if (is_encrypted) status = port_encrypt();
     if (status == TUTTI_OK) status = port_connect(&made->client, 0, 0, address, deadline_ns);
     if (status != TUTTI_OK)
-        knock_end(made);
+        applicant_end(made);
     else
-        *knock = made;
+        *applicant = made;
     return status;
 }
 
-bool knock_is_in(const struct knock *knock)
+bool applicant_is_in(const struct applicant *applicant)
 {
-    return knock->socket.fd >= 0;
+    return applicant->socket.fd >= 0;
 }
 
 static enum tutti_status closed(void)
@@ -224,46 +226,48 @@ static enum tutti_status closed(void)
                                         "begun anew");
 }
 
-static enum tutti_status enter(struct knock *knock)
+static enum tutti_status enter(struct applicant *applicant)
 {
     int peer;
     unsigned stream;
     port_progress(clock_now_ns());
-    if (port_take(&knock->client, &peer, &stream, &knock->socket)) {
-        watch(knock->socket.fd);
+    if (port_take(&applicant->client, &peer, &stream, &applicant->socket)) {
+        watch(applicant->socket.fd);
         return TUTTI_OK;
     }
-    const int status = atomic_load_explicit(&knock->client.status, memory_order_acquire);
-    if (status != TUTTI_OK) return error_set((enum tutti_status)status, "%s", knock->client.why);
+    const int status = atomic_load_explicit(&applicant->client.status, memory_order_acquire);
+    if (status != TUTTI_OK)
+        return error_set((enum tutti_status)status, "%s", applicant->client.why);
     return TUTTI_IN_PROGRESS;
 }
 
-enum tutti_status knock_test(struct knock *knock, struct door_invitation *invitation,
-                             uint64_t *survivors)
+enum tutti_status applicant_test(struct applicant *applicant,
+                                 struct admission_invitation *invitation, uint64_t *survivors)
 {
-    struct door_reader reader = {
-        .invitation = invitation, .survivors = survivors, .done = knock->done};
+    struct admission_reader reader = {
+        .invitation = invitation, .survivors = survivors, .done = applicant->done};
     void *to;
-    if (!knock_is_in(knock)) TRY(enter(knock));
-    for (size_t left; (left = door_reader_wants(&reader, &to)) > 0; knock->done = reader.done) {
+    if (!applicant_is_in(applicant)) TRY(enter(applicant));
+    for (size_t left; (left = admission_reader_wants(&reader, &to)) > 0;
+         applicant->done = reader.done) {
         size_t bytes;
-        if (byte_stream_read(&knock->socket, to, left, &bytes) != TUTTI_OK) return closed();
+        if (byte_stream_read(&applicant->socket, to, left, &bytes) != TUTTI_OK) return closed();
         if (bytes == 0) return TUTTI_IN_PROGRESS;
-        TRY(door_reader_took(&reader, bytes));
+        TRY(admission_reader_took(&reader, bytes));
     }
     return TUTTI_OK;
 }
 
-enum tutti_status knock_look(const struct knock *knock)
+enum tutti_status applicant_look(const struct applicant *applicant)
 {
-    return stands(&knock->socket) ? TUTTI_OK : closed();
+    return stands(&applicant->socket) ? TUTTI_OK : closed();
 }
 
-void knock_end(struct knock *knock)
+void applicant_end(struct applicant *applicant)
 {
-    if (knock == NULL) return;
-    byte_stream_close(&knock->socket);
-    port_leave(&knock->client);
+    if (applicant == NULL) return;
+    byte_stream_close(&applicant->socket);
+    port_leave(&applicant->client);
     port_close();
-    free(knock);
+    free(applicant);
 }
