@@ -78,7 +78,7 @@ tutti_folder(library src/bootstrap
 set_source_files_properties(src/bootstrap/pmix_service.c PROPERTIES COMPILE_OPTIONS "-isystem${PMIX_INCLUDE_DIR}")
 
 tutti_folder(library src/connect
-    connector.c discovery.c discovery_message.c handshake.c hello.c listener.c port.c)
+    admission.c admission_message.c connector.c discovery.c discovery_message.c handshake.c hello.c listener.c port.c)
 
 tutti_folder(library src/path
     path.c)
@@ -117,7 +117,7 @@ if(OFI_INCLUDE_DIR AND NOT OFI_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRE
 endif()
 
 tutti_folder(library src/membership
-    agreement.c heartbeat.c silence.c)
+    agreement.c growth.c heartbeat.c silence.c)
 
 tutti_folder(library src/algo
     algo_fingerprint.c bine.c broadcast_schedule.c bruck.c chain.c circulant.c circulant_broadcast.c compose.c
@@ -160,8 +160,8 @@ tutti_folder(library src/call
     request.c staged.c start.c wait_loop.c)
 
 tutti_folder(library src/comm
-    counters.c create.c derive.c derived_list.c explain.c explain_encoding.c footprint.c id.c join.c knowledge.c comm.c measured.c
-    mesh.c own_plan.c plans.c shrink.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
+    counters.c create.c derive.c derived_list.c enlarge.c explain.c explain_encoding.c footprint.c grow.c id.c join.c knowledge.c comm.c
+    measured.c mesh.c newcomer.c own_plan.c plans.c shrink.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
 tutti_folder(library src/api
     api.c argument.c blocks.c check.c encode.c message.c)

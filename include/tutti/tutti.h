@@ -482,6 +482,72 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_comm_shrink(struct tutti_comm *comm, const struct tutti_comm_options *options,
                   struct tutti_comm **created);
 
+/* Growth. Processes outside of a communicator join its ranks, in a new communicator of both. The
+ * ranks call tutti_comm_grow or tutti_comm_replace, and each process outside calls tutti_comm_join.
+ *
+ *     ranks                                              a process outside
+ *         options.store = &store;                            options.store = &store;
+ *         options.joiner_min = 1;                            tutti_comm_join(&options, &comm);
+ *         tutti_comm_grow(comm, &options, &larger);
+ *         tutti_comm_free(comm), comm = larger;
+ *
+ * They find each other through the store: the lowest rank that is left leaves an id there, under
+ * the key "tutti/admission", and listens at the address in it. It lets in only processes with the same
+ * TUTTI_SECRET (TUTTI_SECRET_FILE); without a secret, only processes of the same launched job.
+ *
+ * All ranks and all processes that were let in get the new communicator, or none does. Only the
+ * ranks of the old communicator have a vote in that, and they need the same majority as for
+ * tutti_comm_shrink. If a rank or a joining process dies meanwhile, the others begin again without
+ * it. The old communicator stays as it is, and can be used, until its ranks free it. The new one
+ * shares nothing with it: requests, prepared calls, own plans, and communicators that were split
+ * from it stay with the old one. */
+
+struct tutti_grow_options {
+    size_t size_bytes; /* sizeof(struct tutti_grow_options); TUTTI_GROW_OPTIONS_INIT sets it */
+    const struct tutti_store *store; /* where processes outside find the ranks; not NULL */
+    int joiner_min;   /* so many processes have to join; 0: 1. tutti_comm_replace ignores it */
+    int joiner_max;   /* so many may; 0: joiner_min. tutti_comm_replace ignores it */
+    uint64_t wait_ns; /* for processes that join, from the call on; 0: the start-up deadline */
+    const struct tutti_comm_options *comm_options; /* as for tutti_comm_split; or NULL */
+};
+#define TUTTI_GROW_OPTIONS_INIT                                \
+    {                                                          \
+        sizeof(struct tutti_grow_options), NULL, 0, 0, 0, NULL \
+    }
+
+/* Makes a communicator of the ranks that are left, in their old order, and of processes that join,
+ * which come behind them. Waits until joiner_max processes have come, or until wait_ns have passed
+ * and at least joiner_min are there. Collective over the ranks that are left, with the same numbers
+ * on all ranks; comm may have failed, and processes of other ranks may have died. options must not
+ * be NULL. Blocks for wait_ns,
+ * for the time until all ranks have called, and as tutti_comm_create does.
+ *
+ * On failure *created is NULL and comm is as it was. TIMEOUT: too few processes came; the message
+ * says how many. PROC_FAILED: the others went on without this rank. MINORITY: this rank is cut off
+ * from the others, or did not hear how the call ended, so the others may have the new communicator;
+ * end this process. Otherwise the status that kept a rank, or a process that joins, from making
+ * it. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_grow(struct tutti_comm *comm,
+                                                           const struct tutti_grow_options *options,
+                                                           struct tutti_comm **created);
+/* Does the same, with as many processes as ranks of comm are missing: each rank that is left keeps
+ * its number, and processes that join get the numbers of those that are missing, the lowest first.
+ * If no rank is missing, nobody joins. Collective, blocks and fails as tutti_comm_grow does: options
+ * must not be NULL, and on failure *created is NULL. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_comm_replace(struct tutti_comm *comm, const struct tutti_grow_options *options,
+                   struct tutti_comm **created);
+/* Joins a communicator whose ranks call tutti_comm_grow or tutti_comm_replace, now or later: so a
+ * process that has called may stand by as a spare. options->store (or options->id: what the store
+ * would have) says where they are; rank and size come from them, and are ignored. Options that have
+ * to be the same on all ranks, such as integrity, have to be those of the ranks. Blocks until the
+ * new communicator is there, at most for the start-up deadline.
+ *
+ * On failure *comm is NULL and nothing is left behind. INIT_TIMEOUT: no team took this process in.
+ * AUTH_FAILED: the ranks have another secret. MINORITY: this process did not hear how it ended. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_join(const struct tutti_comm_options *options,
+                                                           struct tutti_comm **comm);
+
 /* ----------------------------------------------------------------------------------- operations */
 
 struct tutti_call_options {

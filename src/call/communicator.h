@@ -61,6 +61,7 @@
 struct derivations {
     uint64_t count;             /* by all ranks together */
     struct derived_list *lists; /* by some of them, see derived_list.h */
+    bool is_undecided; /* this rank does not know how a growth ended; only a free is left then */
 };
 
 struct own_plans; /* comm/plans.h */

@@ -15,6 +15,9 @@ struct creation {
     struct rendezvous_key key;          /* where the ranks meet, if there are several */
     const struct launcher_facts *facts; /* what the launcher says of hosts; or NULL */
     const struct net_address *meeting;  /* rank 0's port, from an id for several hosts; or NULL */
+    /* With a meeting of ranks that have other numbers there, which facts has: the rank of each of
+     * these numbers. NULL: the same numbers. */
+    const int *places;
     struct team_hosts *hosts; /* where the ranks are, if that is known and not all one host; taken */
     struct host_levels *host_levels; /* with hosts, and taken like them */
     /* The knowledge of the communicator from which this one is derived; NULL: it is not derived, so

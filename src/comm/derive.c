@@ -136,6 +136,42 @@ static enum tutti_status look(void *context)
     return status;
 }
 
+enum tutti_status derive_look_at_survivors(struct tutti_comm *comm, const int *ranks,
+                                           int rank_count, uint64_t begin_ns)
+{
+    struct roster roster = {.parent = comm,
+                            .ranks = ranks,
+                            .size = rank_count,
+                            .are_survivors = true,
+                            .begin_ns = begin_ns};
+    return look_for_the_gone(&roster);
+}
+
+enum tutti_status derive_options(const struct tutti_comm *comm,
+                                 const struct tutti_comm_options *user,
+                                 struct tutti_comm_options *options)
+{
+    const struct settings *const settings = &comm->team.settings;
+    struct tutti_comm_options own = TUTTI_COMM_OPTIONS_INIT;
+    own.timeout_ns = settings->timeout_ns;
+    own.init_timeout_ns = settings->init_timeout_ns;
+    own.deterministic = settings->deterministic;
+    own.algorithms = settings->algorithms;
+    own.encodings = settings->encodings_text;
+    own.integrity = settings->integrity;
+    own.encryption = settings->is_encrypted ? TUTTI_ENCRYPTION_ON : TUTTI_ENCRYPTION_OFF;
+    return options_for_derived(user, &own, options);
+}
+
+enum tutti_status derive_check_decided(const struct tutti_comm *comm, const char *function)
+{
+    if (!comm->derivations.is_undecided) return TUTTI_OK;
+    return error_set(TUTTI_MINORITY,
+                     "tutti_%s: rank %d did not hear how the last growth ended, and the others may "
+                     "have gone on without it",
+                     function, comm->team.rank);
+}
+
 /* An error of the meeting names ranks by their new numbers: adds which ranks of the parent these
  * are. */
 static enum tutti_status explain(const struct roster *roster, enum tutti_status status)
@@ -186,16 +222,8 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
                                 const void *what, size_t what_bytes, struct tutti_comm **created)
 {
     const struct tutti_comm *parent = roster->parent;
-    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
-    options.timeout_ns = parent->team.settings.timeout_ns;
-    options.init_timeout_ns = parent->team.settings.init_timeout_ns;
-    options.deterministic = parent->team.settings.deterministic;
-    options.algorithms = parent->team.settings.algorithms;
-    options.encodings = parent->team.settings.encodings_text;
-    options.integrity = parent->team.settings.integrity;
-    options.encryption =
-        parent->team.settings.is_encrypted ? TUTTI_ENCRYPTION_ON : TUTTI_ENCRYPTION_OFF;
-    TRY(options_for_derived(user, &options, &options));
+    struct tutti_comm_options options;
+    TRY(derive_options(parent, user, &options));
     struct creation creation = {.origin = roster->function,
                                 .rank = roster->rank,
                                 .size = roster->size,

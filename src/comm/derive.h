@@ -39,6 +39,18 @@ enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
 enum tutti_status derive_survivors(struct tutti_comm *comm, const int *ranks, int rank_count,
                                    uint64_t epoch, const struct tutti_comm_options *options,
                                    struct tutti_comm **created);
+/* Whether the listed ranks of comm, which may have failed, can still come to a meeting that they
+ * began at begin_ns. PROC_FAILED: the error names the rank that cannot. */
+enum tutti_status derive_look_at_survivors(struct tutti_comm *comm, const int *ranks,
+                                           int rank_count, uint64_t begin_ns);
+/* The options of a communicator that is derived from comm: the user's (NULL: none), completed from
+ * comm. They refer to texts of both. */
+enum tutti_status derive_options(const struct tutti_comm *comm,
+                                 const struct tutti_comm_options *user,
+                                 struct tutti_comm_options *options);
+/* MINORITY if this rank did not hear how an earlier growth ended: the others may have gone on to a
+ * new team, so this rank decides nothing more about the old one. */
+enum tutti_status derive_check_decided(const struct tutti_comm *comm, const char *function);
 /* Frees the lists of groups of a communicator that is about to be freed. */
 void derived_lists_free(struct tutti_comm *comm);
 

@@ -25,21 +25,33 @@ static enum tutti_status wants_hosts(const struct launcher_facts *facts, bool *w
     return TUTTI_OK;
 }
 
+enum tutti_status id_write(const struct rendezvous_key *key, const struct net_address *address,
+                           struct tutti_id *id)
+{
+    struct id_content content = {
+        .key = *key, .magic = MAGIC, .address = *address, .pid = (int32_t)getpid()};
+    memset(id, 0, sizeof *id);
+    TRY(host_id_machine(&content.machine));
+    if (gethostname(content.host_name, sizeof content.host_name - 1) != 0)
+        snprintf(content.host_name, sizeof content.host_name, "?");
+    memcpy(id, &content, sizeof content);
+    return TUTTI_OK;
+}
+
 static enum tutti_status create(struct tutti_id *id)
 {
-    struct id_content content = {.magic = MAGIC, .pid = (int32_t)getpid()};
+    struct rendezvous_key key;
+    struct net_address address = {0};
     struct launcher_facts facts;
     bool wants;
     memset(id, 0, sizeof *id);
     if (launcher_look(&facts) != TUTTI_OK) facts.launcher = NULL;
     TRY(wants_hosts(&facts, &wants));
-    TRY(host_id_machine(&content.machine));
-    TRY(rendezvous_key_create(&content.key));
-    if (gethostname(content.host_name, sizeof content.host_name - 1) != 0)
-        snprintf(content.host_name, sizeof content.host_name, "?");
-    if (wants) TRY(port_announce(&content.key, &content.address));
-    memcpy(id, &content, sizeof content);
-    return TUTTI_OK;
+    TRY(rendezvous_key_create(&key));
+    if (wants) TRY(port_announce(&key, &address));
+    const enum tutti_status status = id_write(&key, &address, id);
+    if (status != TUTTI_OK && wants) port_withdraw(&key);
+    return status;
 }
 
 enum tutti_status tutti_id_create(struct tutti_id *id)

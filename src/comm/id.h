@@ -30,6 +30,10 @@ struct id_content {
     char host_name[ID_HOST_NAME_MAX];
 };
 
+/* The bytes of an id that names a meeting, or an admission, of this process at that address (none: for
+ * ranks of this host). */
+enum tutti_status id_write(const struct rendezvous_key *key, const struct net_address *address,
+                           struct tutti_id *id);
 /* The contents of an id; one that has only a key has machine 0. */
 void id_read(const struct tutti_id *id, struct id_content *content);
 /* Whether ranks of several hosts meet by it. */

@@ -67,6 +67,17 @@ static uint32_t plans_word(const struct tutti_comm *comm, const struct creation 
     return creation->trouble == TUTTI_OK ? plans_fingerprint(comm) : PLANS_CANNOT_JOIN;
 }
 
+/* Entries by the numbers of a meeting become entries by rank. */
+static enum tutti_status put_in_places(struct discovery_entry *entries, const int *places, int size)
+{
+    struct discovery_entry *const met = calloc((size_t)size, sizeof *met);
+    if (met == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    memcpy(met, entries, (size_t)size * sizeof *met);
+    for (int i = 0; i < size; i++) entries[places[i]] = met[i];
+    free(met);
+    return TUTTI_OK;
+}
+
 /* Learns where all ranks are, if they may be on several hosts. *key: the key that they meet by
  * afterwards; the key that they knew before is the same for an earlier run of the job. */
 static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creation *creation,
@@ -89,7 +100,9 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
         .deadline_ns = creation->deadline_ns,
         .exchange_means = exchange_means(),
         .is_encrypted = comm->team.settings.is_encrypted,
-        .meeting = creation->meeting};
+        .meeting = creation->meeting,
+        .look = creation->look,
+        .look_context = creation->look_context};
     snprintf(options.self.host_name, sizeof options.self.host_name, "%s",
              comm->team.members.host_name);
     TRY(host_id_read(&options.self.host));
@@ -104,6 +117,8 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     unsigned messages;
     enum tutti_status status = discovery_run(&options, entries, key, &messages);
+    if (status == TUTTI_OK && creation->places != NULL)
+        status = put_in_places(entries, creation->places, comm->team.size);
     if (status == TUTTI_OK)
         status =
             team_hosts_create(entries, comm->team.rank, comm->team.size, &comm->team.members.hosts);

@@ -15,7 +15,7 @@
 #include "connect/port.h"
 #include "os/clock.h"
 
-enum { NAP_NS = 200000, RECONNECT_NS = 10000000, RECONNECT_NS_MAX = 320000000 };
+enum { NAP_NS = 200000, LOOK_NS = 5000000, RECONNECT_NS = 10000000, RECONNECT_NS_MAX = 320000000 };
 enum {
     PROBE_NS = 30000000,
     REFUSALS = 10
@@ -65,12 +65,22 @@ struct discovery {
     bool *is_known;                 /* on rank 0: has reported, or was refused */
     int known_count;
     bool is_complete;               /* on rank 0: entries stay as they are */
+    uint64_t look_ns;               /* when to look next whether others can come */
     char unfit[DISCOVERY_TEXT_MAX]; /* why a rank was refused */
 };
 
 static void nap(void)
 {
     nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+}
+
+/* What the caller knows of ranks that can come no more. */
+static enum tutti_status look(struct discovery *discovery)
+{
+    const uint64_t now_ns = clock_now_ns();
+    if (discovery->options->look == NULL || now_ns < discovery->look_ns) return TUTTI_OK;
+    discovery->look_ns = now_ns + LOOK_NS;
+    return discovery->options->look(discovery->options->look_context);
 }
 
 static void hang_up(struct connection *connection)
@@ -353,6 +363,7 @@ static enum tutti_status answer(struct discovery *discovery, bool all, enum tutt
         if (missing < 0 || (status != TUTTI_OK && clock_now_ns() > deadline_ns)) break;
         if (status == TUTTI_OK) {
             status = check_port(discovery);
+            if (status == TUTTI_OK) status = look(discovery);
             if (status != TUTTI_OK) error_copy(why, sizeof why);
         }
         if (status == TUTTI_OK && clock_now_ns() > deadline_ns)
@@ -415,6 +426,7 @@ static enum tutti_status collect(struct discovery *discovery)
             hear_report(discovery, r);
         }
         if (discovery->known_count < size) TRY(check_port(discovery));
+        if (discovery->known_count < size) TRY(look(discovery));
         if (discovery->known_count < size && clock_now_ns() > discovery->options->deadline_ns)
             return say_who_is_missing(discovery, begin_ns);
         nap();
@@ -586,6 +598,7 @@ static enum tutti_status report(struct discovery *discovery, struct connection *
             TRY(is_too_late(discovery, 0, "has not said which ranks are there"));
         }
         if (status == TUTTI_OK) continue;
+        TRY(look(discovery));
         if (status != TUTTI_IN_PROGRESS) { /* the other side did not expect this rank yet: once more */
             leave_port(discovery, connection);
             nanosleep(&(struct timespec){0, RECONNECT_NS}, NULL);
@@ -663,6 +676,7 @@ static enum tutti_status fetch_looking(struct discovery *discovery, struct conne
                 nanosleep(&(struct timespec){0, RECONNECT_NS}, NULL);
             }
         }
+        TRY(look(discovery));
         TRY(is_too_late(discovery, parent, "said which ranks are there, but the list did not come"));
         nap();
     }

@@ -39,6 +39,11 @@ struct discovery_options {
     unsigned exchange_means; /* of enum exchange_means: those that may be used; 0: only rank 0's port */
     bool is_encrypted;       /* whether the connections are */
     const struct net_address *meeting; /* rank 0's port, and nothing else is tried; NULL: not known */
+    /* Asked some hundred times a second while this rank waits: whether the others can still come.
+     * Not OK, with this thread's error set, ends rank discovery. NULL: they can, until the
+     * deadline. */
+    enum tutti_status (*look)(void *context);
+    void *look_context;
 };
 
 /* Blocks until all ranks are there or the deadline has passed. The caller has opened the process's

@@ -30,13 +30,21 @@ int agree_gone_ahead(struct health *health, uint64_t now_ns)
     return rank;
 }
 
-static enum tutti_status begin(struct recovery *recovery, uint64_t word)
+struct wish {
+    const char *function;
+    uint64_t word;
+    const uint64_t *voters; /* NULL: all */
+    bool needs_all;         /* a decision about some ranks is of no use */
+};
+
+static enum tutti_status begin(struct recovery *recovery, const struct wish *wish)
 {
     struct health *health = recovery->health;
     const struct agreement_options options = {.size = health->team->size,
                                               .rank = health->team->rank,
                                               .epoch = recovery->epoch + 1,
-                                              .word = word,
+                                              .word = wish->word,
+                                              .voters = wish->voters,
                                               .send = recover_send,
                                               .context = recovery};
     struct agreement *next;
@@ -49,9 +57,11 @@ static enum tutti_status begin(struct recovery *recovery, uint64_t word)
     recovery->ahead_ns = 0;
     for (int r = 0; r < health->team->size; r++) {
         struct other *other = &recovery->others[r];
-        other->standing = other->is_lost ? DECLARED_DEAD : STANDS;
-        if (other->is_lost)
+        other->standing = other->is_lost ? recover_standing_of_lost(recovery, r) : STANDS;
+        if (other->standing == DECLARED_DEAD)
             agreement_declare_dead(next, r); /* before its final messages are heard */
+        else if (other->standing == MOVED_ON)
+            agreement_suspect(next, r);
     }
     return TUTTI_OK;
 }
@@ -70,11 +80,24 @@ static void pass(struct recovery *recovery, uint64_t now_ns)
     if (now_ns >= agreement_due_ns(recovery->current)) agreement_tick(recovery->current, now_ns);
 }
 
-static enum tutti_status fail(const struct recovery *recovery, const char *function,
+/* The first rank that has left, and what it sent before has been heard; -1: none has. */
+static int first_left(const struct recovery *recovery)
+{
+    for (int r = 0; r < recovery->health->team->size; r++)
+        if (recovery->others[r].has_left) return r;
+    return -1;
+}
+
+static enum tutti_status fail(const struct recovery *recovery, const struct wish *wish,
                               uint64_t timeout_ns)
 {
     const struct health *health = recovery->health;
+    const char *const function = wish->function;
     char who[128], trouble[COMM_TROUBLE_MAX];
+    if (wish->needs_all && first_left(recovery) >= 0) {
+        health_name_rank(health, first_left(recovery), who, sizeof who);
+        return error_set(TUTTI_PROC_FAILED, "tutti_%s: %s left before all had met", function, who);
+    }
     if (agreement_state(recovery->current) == AGREEMENT_MINORITY)
         return error_set(TUTTI_MINORITY,
                          "tutti_%s: rank %d reaches too few others to go on without the rest",
@@ -91,7 +114,8 @@ static enum tutti_status fail(const struct recovery *recovery, const char *funct
 
 /* Waits until the agreement is decided or given up. The domain is held before and after, but not
  * all the time: other threads have calls to make. On failure it is not held. */
-static enum tutti_status wait_for_decision(struct health *health, struct recovery *recovery)
+static enum tutti_status wait_for_decision(struct health *health, struct recovery *recovery,
+                                           const struct wish *wish)
 {
     const uint64_t begin_ns = clock_now_ns();
     uint64_t quorum_ns = begin_ns; /* when there last was one to hope for */
@@ -100,6 +124,10 @@ static enum tutti_status wait_for_decision(struct health *health, struct recover
         pass(recovery, now);
         if (agreement_state(recovery->current) != AGREEMENT_RUNNING) return TUTTI_OK;
         if (agreement_may_decide(recovery->current)) quorum_ns = now;
+        if (wish->needs_all && first_left(recovery) >= 0) {
+            agreement_give_up(recovery->current);
+            return TUTTI_OK;
+        }
         if (now - begin_ns > health->team->settings.timeout_ns || now - quorum_ns > CUT_OFF_NS) {
             recovery->awaited = agreement_awaited(recovery->current);
             agreement_give_up(recovery->current);
@@ -112,21 +140,21 @@ static enum tutti_status wait_for_decision(struct health *health, struct recover
 }
 
 /* Blocks until the next agreement is decided; the result is the current one's. */
-enum tutti_status agree(struct health *health, const char *function, uint64_t word,
-                        struct agreed *result)
+static enum tutti_status agree_with(struct health *health, const struct wish *wish,
+                                    struct agreed *result)
 {
     struct recovery *recovery = NULL;
     TRY(domain_register(&health->team->domain)); /* answers when this call is over */
     TRY(health_lock_failed(health, health->team->settings.timeout_ns));
     enum tutti_status status = recover_get(health, &recovery);
-    if (status == TUTTI_OK) status = begin(recovery, word);
+    if (status == TUTTI_OK) status = begin(recovery, wish);
     if (status != TUTTI_OK) {
         health_unlock(health);
         return status;
     }
-    TRY(wait_for_decision(health, recovery));
+    TRY(wait_for_decision(health, recovery, wish));
     if (agreement_state(recovery->current) != AGREEMENT_DECIDED)
-        status = fail(recovery, function, health->team->settings.timeout_ns);
+        status = fail(recovery, wish, health->team->settings.timeout_ns);
     else
         remote_note_agreement(health, agreement_set(recovery->current));
     (void)network_progress(health); /* the word of it */
@@ -136,6 +164,21 @@ enum tutti_status agree(struct health *health, const char *function, uint64_t wo
     result->word = agreement_word(recovery->current);
     result->set = agreement_set(recovery->current);
     return status;
+}
+
+enum tutti_status agree(struct health *health, const char *function, uint64_t word,
+                        struct agreed *result)
+{
+    return agree_with(health, &(struct wish){.function = function, .word = word}, result);
+}
+
+enum tutti_status agree_on_all(struct health *health, const char *function, const uint64_t *voters,
+                               struct agreed *result)
+{
+    return agree_with(
+        health,
+        &(struct wish){.function = function, .word = UINT64_MAX, .voters = voters, .needs_all = true},
+        result);
 }
 
 void agree_leave(struct health *health)

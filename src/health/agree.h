@@ -21,6 +21,11 @@ struct agreed {
  * then. */
 enum tutti_status agree(struct health *health, const char *function, uint64_t word,
                         struct agreed *result);
+/* The same for a decision that is of use only if it is about all ranks. Only the ranks in `voters`
+ * have a vote, the same set on all ranks (copied): those of the old team, where others join it.
+ * PROC_FAILED: a rank has left without a decision about all, so there is none. */
+enum tutti_status agree_on_all(struct health *health, const char *function, const uint64_t *voters,
+                               struct agreed *result);
 /* While survivors meet: a rank that ended its part of the meeting more than a second ago, whether
  * it succeeded or not; -1: none is known. All end it at about the same time, unless it has failed
  * for some. */

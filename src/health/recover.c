@@ -95,6 +95,7 @@ static void hear(struct recovery *recovery, int from, const void *bytes, size_t 
 {
     uint64_t epoch;
     if (!agreement_message_epoch(bytes, byte_count, &epoch)) return;
+    if (epoch > recovery->others[from].epoch) recovery->others[from].epoch = epoch;
     struct agreement *of = NULL;
     if (epoch == recovery->epoch) of = recovery->current;
     if (epoch + 1 == recovery->epoch) of = recovery->previous;
@@ -109,7 +110,8 @@ static void hear(struct recovery *recovery, int from, const void *bytes, size_t 
 
 void recover_hear(struct health *health, int from, const void *bytes, size_t byte_count)
 {
-    if (health->recovery != NULL) hear(health->recovery, from, bytes, byte_count);
+    struct recovery *recovery = NULL;
+    if (recover_get(health, &recovery) == TUTTI_OK) hear(recovery, from, bytes, byte_count);
 }
 
 void recover_read_rings(struct recovery *recovery)
@@ -142,6 +144,7 @@ void recover_look(struct recovery *recovery, uint64_t now_ns)
     for (int r = 0; r < health->team->size; r++) {
         const bool has_left = known_state(health, r) == RANK_LEFT;
         const bool has_died = known_to_have_ended(health, r);
+        recovery->others[r].has_left |= r != health->team->rank && has_left;
         recovery->others[r].is_lost |= r != health->team->rank && (has_left || has_died);
     }
 }
@@ -158,20 +161,28 @@ static bool is_silent(struct recovery *recovery, int rank, uint64_t now_ns)
            silence_is_long(silence, remote_answered_ns(health, rank), now_ns);
 }
 
+enum standing recover_standing_of_lost(const struct recovery *recovery, int rank)
+{
+    const struct other *other = &recovery->others[rank];
+    return other->has_left && other->epoch >= recovery->epoch ? MOVED_ON : DECLARED_DEAD;
+}
+
 void recover_tell_lost(struct recovery *recovery, uint64_t now_ns)
 {
     for (int r = 0; r < recovery->health->team->size; r++) {
         struct other *other = &recovery->others[r];
         enum standing standing = STANDS;
-        if (other->is_lost)
-            standing = DECLARED_DEAD;
+        if (other->standing == DECLARED_DEAD)
+            continue;
+        else if (other->is_lost)
+            standing = recover_standing_of_lost(recovery, r);
         else if (is_silent(recovery, r, now_ns))
             standing = SUSPECTED;
         if (standing == other->standing) continue;
         other->standing = standing;
         if (standing == DECLARED_DEAD)
             agreement_declare_dead(recovery->current, r);
-        else if (standing == SUSPECTED)
+        else if (standing == SUSPECTED || standing == MOVED_ON)
             agreement_suspect(recovery->current, r);
         else
             agreement_unsuspect(recovery->current, r);

@@ -8,12 +8,17 @@
 #include "membership/agreement.h"
 #include "membership/silence.h"
 
-enum standing { STANDS, SUSPECTED, DECLARED_DEAD };
+/* MOVED_ON: it left, and may have decided the current agreement before, as a member of a new team has
+ * that freed the old communicator. It counts as suspected: what it decided lives on elsewhere, so
+ * the others must not go on as if it had died with that. */
+enum standing { STANDS, SUSPECTED, MOVED_ON, DECLARED_DEAD };
 
 /* Another rank, as the agreements see it. */
 struct other {
     enum standing standing; /* as the agreement knows it */
     bool is_lost;           /* dead or left, as was seen before its final messages were read */
+    bool has_left;          /* lost because it left; its final messages are read in the same pass */
+    uint64_t epoch;         /* the highest of which it has said something */
     struct silence silence; /* of a rank of another host, since it was told something */
     uint64_t read;          /* of its messages */
 };
@@ -45,6 +50,8 @@ enum tutti_status recover_get(struct health *health, struct recovery **recovery)
 void recover_send(void *context, int to, const void *bytes, size_t byte_count);
 /* Takes in what ranks of this host have written. */
 void recover_read_rings(struct recovery *recovery);
+/* How the current agreement has to see a rank that is lost: as dead, or as moved on. */
+enum standing recover_standing_of_lost(const struct recovery *recovery, int rank);
 /* Finds out which ranks are dead or have left; and, when their final messages have been heard,
  * tells the current agreement of it. */
 void recover_look(struct recovery *recovery, uint64_t now_ns);

@@ -57,6 +57,8 @@ struct value {
 
 struct agreement {
     int size, rank;
+    uint64_t *voters; /* whose votes make a majority */
+    int voter_count, first_voter;
     size_t set_words;
     unsigned slice_count;
     uint64_t epoch;
@@ -119,20 +121,30 @@ static void clear_set(const struct agreement *a, uint64_t *set)
     memset(set, 0, a->set_words * sizeof *set);
 }
 
-/* More than half, or half with rank 0. */
+/* More than half of the voters, or half with the lowest of them. */
 static bool is_majority(int count, bool has_lowest, int size)
 {
     return 2 * count > size || (2 * count == size && has_lowest);
 }
 
-/* Whether those outside of both sets are a majority. */
+/* Whether the voters outside of both sets are a majority. */
 static bool is_majority_outside(const struct agreement *a, const uint64_t *one,
                                 const uint64_t *other)
 {
     int count = 0;
     for (size_t i = 0; i < a->set_words; i++)
-        count += __builtin_popcountll(~(one[i] | other[i]) & rank_set_mask(a->size, i));
-    return is_majority(count, !rank_set_has(one, 0) && !rank_set_has(other, 0), a->size);
+        count += __builtin_popcountll(~(one[i] | other[i]) & a->voters[i]);
+    const int lowest = a->first_voter;
+    return is_majority(count, !rank_set_has(one, lowest) && !rank_set_has(other, lowest),
+                       a->voter_count);
+}
+
+/* Whether the voters in the set are a majority. */
+static bool is_majority_in(const struct agreement *a, const uint64_t *set)
+{
+    int count = 0;
+    for (size_t i = 0; i < a->set_words; i++) count += __builtin_popcountll(set[i] & a->voters[i]);
+    return is_majority(count, rank_set_has(set, a->first_voter), a->voter_count);
 }
 
 static bool a_majority_may_live(const struct agreement *a)
@@ -143,8 +155,7 @@ static bool a_majority_may_live(const struct agreement *a)
 /* Whether these win the ballot that this rank leads. */
 static bool is_quorum(const struct agreement *a, const uint64_t *set)
 {
-    if (!ballot_is_by_all(a->leading))
-        return is_majority(rank_set_count(set, a->size), rank_set_has(set, 0), a->size);
+    if (!ballot_is_by_all(a->leading)) return is_majority_in(a, set);
     for (size_t i = 0; i < a->set_words; i++)
         if ((set[i] | a->ballot_dead[i]) != rank_set_mask(a->size, i)) return false;
     return true;
@@ -788,18 +799,27 @@ void agreement_give_up(struct agreement *a)
 
 static void place_sets(struct agreement *a)
 {
-    uint64_t **const sets[] = {&a->decided.set, &a->inbox.set,   &a->accepted.set,
-                               &a->latest.set,  &a->promised_by, &a->accepted_by,
-                               &a->ballot_dead, &a->suspected,   &a->dead};
+    uint64_t **const sets[] = {&a->decided.set, &a->inbox.set,   &a->accepted.set, &a->latest.set,
+                               &a->promised_by, &a->accepted_by, &a->ballot_dead,  &a->suspected,
+                               &a->dead,        &a->voters};
     uint64_t *next = a->storage + a->size;
     a->words = a->storage;
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++, next += a->set_words) *sets[i] = next;
 }
 
+static void note_voters(struct agreement *a, const uint64_t *voters)
+{
+    for (size_t i = 0; i < a->set_words; i++)
+        a->voters[i] = rank_set_mask(a->size, i) & (voters != NULL ? voters[i] : UINT64_MAX);
+    a->voter_count = rank_set_count(a->voters, a->size);
+    assert(a->voter_count > 0);
+    while (!rank_set_has(a->voters, a->first_voter)) a->first_voter++;
+}
+
 enum tutti_status agreement_create(const struct agreement_options *options,
                                    struct agreement **agreement)
 {
-    enum { SETS = 9 };
+    enum { SETS = 10 };
     const int size = options->size;
     assert(size >= 1 && size <= AGREEMENT_SIZE_MAX);
     assert(options->rank >= 0 && options->rank < size && options->send != NULL);
@@ -816,6 +836,7 @@ enum tutti_status agreement_create(const struct agreement_options *options,
     a->retry_ns_min = options->retry_ns_min != 0 ? options->retry_ns_min : AGREEMENT_RETRY_NS_MIN;
     a->retry_ns_max = options->retry_ns_max != 0 ? options->retry_ns_max : AGREEMENT_RETRY_NS_MAX;
     place_sets(a);
+    note_voters(a, options->voters);
     a->words[a->rank] = options->word;
     a->promised = BALLOT_FIRST;
     a->leading = a->rank == 0 ? BALLOT_FIRST : 0;

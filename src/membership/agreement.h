@@ -51,6 +51,13 @@
  *     had declared dead by then: the first one to hear so heard it from no other rank. So v was
  *     decided by ranks of D only, and is gone with them.
  *
+ * Some ranks may be no *voters*: those that join a team, whose members alone have a say in who goes
+ * on. Then a majority is more than half of the voters, or half of them with the lowest; a ballot by
+ * all begins when no majority of voters can live, and still needs the vote of every rank that is
+ * not declared dead, voter or not. Steps 1 to 4 hold as they stand: majorities have a voter in
+ * common; and a rank that has heard of v and lives takes part in every ballot by all, whether or
+ * not it is a voter.
+ *
  * So decisions differ at most from those of ranks that had died before the ballot began that won,
  * and only after most members died. Sides of a partition: at most one can have a majority, and a
  * side whose others are merely unreachable has no rank to declare dead. A rank that cannot get a
@@ -98,6 +105,9 @@ struct agreement_options {
      * agreement_next_epoch. */
     uint64_t epoch;
     uint64_t word; /* this rank's */
+    /* The ranks whose votes make a majority, at least one, the same on all ranks; copied. NULL: all
+     * ranks. */
+    const uint64_t *voters;
     uint64_t retry_ns_min,
         retry_ns_max; /* between repetitions, from the first on; 0: the defaults */
     agreement_send *send;

@@ -33,6 +33,7 @@ static void what_must_hold_holds_in_every_schedule(void **state)
     assert_true(report.stalled > count / 10 && report.suspected_wrongly > count / 5);
     assert_true(report.partitioned > count / 10 && report.excluded > count / 20);
     assert_true(report.by_all > count / 10 && report.taken > count / 100);
+    assert_true(report.with_learners > count / 5);
 }
 
 static void a_seed_says_everything(void **state)

@@ -62,4 +62,11 @@ bug 'the dead are listened to' "$source" \
     'if (rank_set_has(a->dead, from)) return;' \
     ''
 
+bug 'a rank without a vote is counted' "$source" \
+    'count += __builtin_popcountll(set[i] & a->voters[i]);' \
+    'count += __builtin_popcountll(set[i]);'
+bug 'a ballot by all goes without ranks that have no vote' "$source" \
+    'if ((set[i] | a->ballot_dead[i]) != rank_set_mask(a->size, i)) return false;' \
+    'if (((set[i] | a->ballot_dead[i]) & a->voters[i]) != a->voters[i]) return false;'
+
 end_planting

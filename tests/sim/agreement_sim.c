@@ -39,6 +39,7 @@ enum event_kind {
 struct meeting {
     uint64_t epoch;
     int round, size;
+    uint64_t voters; /* by their ranks */
     int node_of[SIM_NODES_MAX], rank_of[SIM_NODES_MAX];
     uint64_t last_call_ns;
 };
@@ -106,8 +107,10 @@ static void tell_message(const struct world *w, const struct sim_event *event)
 
 static bool is_majority_of(const struct meeting *meeting, uint64_t set)
 {
-    const int count = rank_set_count(&set, meeting->size);
-    return 2 * count > meeting->size || (2 * count == meeting->size && (set & 1));
+    const int count = __builtin_popcountll(set & meeting->voters);
+    const int all = __builtin_popcountll(meeting->voters);
+    const uint64_t lowest = meeting->voters & -meeting->voters;
+    return 2 * count > all || (2 * count == all && (set & lowest));
 }
 
 /* Ranks of the meeting whose nodes are up. */
@@ -246,6 +249,15 @@ static int find_meeting(struct world *w, const struct meeting *meeting)
     return w->meeting_count++;
 }
 
+/* In some worlds only some of the ranks have a vote, as members have and ranks that join have not. */
+static uint64_t choose_voters(const struct world *w, const struct meeting *meeting)
+{
+    const uint64_t all = rank_set_mask(meeting->size, 0);
+    const uint64_t some = mix(meeting->epoch * 7 + 3) & mix(w->story.seed * 11 + 5) & all;
+    const bool are_some = mix(w->story.seed * 3 + 1) % 3 == 0;
+    return are_some && some != 0 ? some : all;
+}
+
 /* Who decided goes on to the next one: with the survivors, or once more with all. */
 static void call_next(struct world *w, const struct seat *seat)
 {
@@ -260,6 +272,7 @@ static void call_next(struct world *w, const struct seat *seat)
         next.rank_of[before->node_of[rank]] = next.size;
         next.node_of[next.size++] = before->node_of[rank];
     }
+    next.voters = choose_voters(w, &next);
     const bool is_in = rank_set_has(&seat->decided_set, before->rank_of[seat->node]);
     w->report->excluded += !is_in;
     if (shrinks && !is_in) return;
@@ -331,6 +344,7 @@ static void call(struct world *w, int node, int number)
                                               .rank = meeting->rank_of[node],
                                               .epoch = meeting->epoch,
                                               .word = seat->word,
+                                              .voters = &meeting->voters,
                                               .retry_ns_min = 2 * MILLISECOND,
                                               .retry_ns_max = 16 * MILLISECOND,
                                               .send = send_message,
@@ -690,7 +704,9 @@ static void set_up(struct world *w)
         w->host_of[node] = (int)sim_below(w->sim, (unsigned)w->host_count);
         first.node_of[node] = first.rank_of[node] = node;
     }
+    first.voters = choose_voters(w, &first);
     find_meeting(w, &first);
+    w->report->with_learners += first.voters != rank_set_mask(first.size, 0);
     const uint64_t spread_ns = sim_chance(w->sim, 800) ? MILLISECOND : 60 * MILLISECOND;
     w->absent =
         sim_chance(w->sim, 30) ? (int)sim_below(w->sim, (unsigned)w->node_count) : SIM_NOBODY;

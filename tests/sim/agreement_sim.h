@@ -33,9 +33,10 @@ struct agreement_sim_report {
     unsigned events, messages;
     unsigned decided, minority, late;
     unsigned crashed, crashed_within, stalled, suspected_wrongly, partitioned;
-    unsigned by_all;   /* decisions after which no majority was left alive */
-    unsigned taken;    /* decisions that only dead ranks had, who took them along */
-    unsigned excluded; /* living ranks that learnt that they are not in the set */
+    unsigned by_all;        /* decisions after which no majority was left alive */
+    unsigned taken;         /* decisions that only dead ranks had, who took them along */
+    unsigned with_learners; /* first agreements in which some ranks had no vote */
+    unsigned excluded;      /* living ranks that learnt that they are not in the set */
 };
 
 /* Adds to the counts of *report. */

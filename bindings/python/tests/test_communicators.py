@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,77 @@ def test_ranks_meet_through_a_store(comm):
     with pytest.raises(tutti.Error) as caught:
         tutti.Communicator(0, 2, store=BrokenStore())
     assert isinstance(caught.value.__cause__, OSError)
+
+
+def start_forked(body):
+    """Runs body in a process of its own, whose exit status says whether it raised."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            body()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return pid
+
+
+def ended_well(pid):
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_process_joins_and_another_takes_a_dead_rank_s_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUTTI_SECRET", "of this test")
+    monkeypatch.setenv("TUTTI_SOCKET_IFNAME", "lo")
+    store = tutti.FolderStore(tmp_path / "store")
+
+    def founder():
+        with tutti.Communicator(0, 1) as alone, alone.grow(store, wait=20) as two:
+            assert_array_equal(two.allreduce(np.ones(2)), [2, 2])
+            with pytest.raises(tutti.RankFailed):
+                while True:
+                    two.barrier()
+            with two.replace(store, wait=20) as whole:
+                assert (whole.rank, whole.size) == (0, 2)
+                assert_array_equal(whole.allreduce(np.ones(2)), [2, 2])
+
+    def victim():
+        two = tutti.join(store, init_timeout=20)
+        two.allreduce(np.ones(2))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def successor():
+        with tutti.join(store, init_timeout=20) as whole:
+            assert (whole.rank, whole.size) == (1, 2)
+            assert_array_equal(whole.allreduce(np.ones(2)), [2, 2])
+
+    first, second = start_forked(founder), start_forked(victim)
+    assert os.waitstatus_to_exitcode(os.waitpid(second, 0)[1]) == -signal.SIGKILL
+    assert ended_well(start_forked(successor))
+    assert ended_well(first)
+
+
+def test_a_folder_is_a_store(tmp_path):
+    store = tutti.FolderStore(tmp_path / "new")
+    store.set("a/b", b"first")
+    store.set("a/b", b"second")
+    assert store.get("a/b", 0) == b"second"
+    with pytest.raises(TimeoutError):
+        store.get("c", 0.05)
+
+
+@pytest.mark.ranks(1)
+def test_nobody_joins_in_time(comm, tmp_path):
+    store = tutti.FolderStore(tmp_path)
+    with pytest.raises(tutti.Timeout):
+        tutti.join(store, init_timeout=0.1)
+    with pytest.raises(tutti.InvalidArgument):
+        tutti.join(id=b"short")
+    with pytest.raises(tutti.Timeout) as caught:
+        comm.grow(store, 2, wait=0.1)
+    assert "0 have come" in str(caught.value)
+    with pytest.raises(tutti.InvalidArgument):
+        comm.grow(store, 2, 1)
 
 
 def test_wrong_arguments_are_told():

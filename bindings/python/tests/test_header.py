@@ -24,6 +24,7 @@ STRUCTS = {
     "tutti_id": _header.Id,
     "tutti_store": _header.Store,
     "tutti_comm_options": _header.CommOptions,
+    "tutti_grow_options": _header.GrowOptions,
     "tutti_axis": _header.Axis,
     "tutti_footprint": _header.Footprint,
     "tutti_failure": _header.Failure,

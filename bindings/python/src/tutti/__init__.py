@@ -19,6 +19,7 @@ from ._communicator import (
     Options,
     create_id,
     init,
+    join,
 )
 from ._compress import Compressor, CompressorCounters
 from ._encodings import decode, encode, encoded_size
@@ -57,7 +58,7 @@ from ._operations import (
 )
 from ._plan import Plan
 from ._sparse import SparseRows, sparse_range
-from ._store import Store
+from ._store import FolderStore, Store
 from ._version import __version__
 
 float16, float32, float64 = Dtype.float16, Dtype.float32, Dtype.float64
@@ -92,6 +93,7 @@ __all__ = [
     "Encoding",
     "Error",
     "Failure",
+    "FolderStore",
     "Footprint",
     "Group",
     "How",
@@ -140,6 +142,7 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "join",
     "library_path",
     "library_version",
     "op",

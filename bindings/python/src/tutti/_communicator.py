@@ -209,6 +209,33 @@ def create_id() -> bytes:
     return bytes(made.bytes)
 
 
+def join(
+    store: Optional[Store] = None, *, id: Optional[bytes] = None, **options: "Unpack[Options]"
+) -> "Communicator":
+    """Joins ranks that call grow() or replace(), now or later; returns the new communicator.
+
+    `store` is theirs, or `id` has the bytes that they left in it under "tutti/admission". Blocks until they have taken
+    this process in, at most for the start-up deadline (`init_timeout`): then raises Timeout. Raises Error with the
+    status AUTH_FAILED if they have another $TUTTI_SECRET.
+    """
+    _callbacks.catch_up()
+    wanted = _comm_options(options)
+    if id is not None:
+        if len(id) != ID_BYTES:
+            raise invalid(Status.INVALID_OPTIONS, f"an id has {ID_BYTES} bytes, not {len(id)}")
+        name_bytes = _header.Id.from_buffer_copy(id)
+        wanted.id = ctypes.addressof(name_bytes)
+    adapter = None
+    if store is not None:
+        adapter = StoreAdapter(store)
+        wanted.store = adapter.address
+    handle = ctypes.c_void_p()
+    status = library.comm_join(ctypes.byref(wanted), ctypes.byref(handle))
+    if status != Status.OK:
+        raise error_of(status) from (adapter.error if adapter is not None else None)
+    return Communicator._from(handle)
+
+
 def _is_of_one_process(kind: str) -> TypeError:
     return TypeError(
         f"a tutti.{kind} cannot be pickled or copied: its connections and memory belong to this process. Let each "
@@ -344,6 +371,59 @@ class Communicator:
         Collective over them. Raises Minority where most ranks are out of reach, and may go on by themselves.
         """
         made = self._derive(library.comm_shrink, _options_address(options))
+        assert made is not None
+        return made
+
+    def grow(
+        self,
+        store: Store,
+        joiners: int = 1,
+        joiners_max: Optional[int] = None,
+        *,
+        wait: Optional[float] = None,
+        **options: "Unpack[Options]",
+    ) -> "Communicator":
+        """A communicator of the ranks that are left and of processes that call join(), which come behind them.
+
+        Waits until `joiners_max` processes have come (None: `joiners`), or until `wait` seconds have passed
+        (None: the start-up deadline) and at least `joiners` are there. The processes find the ranks through the
+        store, and need the same $TUTTI_SECRET. Collective over the ranks that are left; also when this
+        communicator has failed. It stays as it is. Raises Timeout if too few processes come.
+        """
+        count = integer("joiners", joiners, 1, Status.INVALID_OPTIONS)
+        most = count if joiners_max is None else joiners_max
+        most = integer("joiners_max", most, count, Status.INVALID_OPTIONS)
+        return self._enlarge(library.comm_grow, store, count, most, wait, options)
+
+    def replace(
+        self, store: Store, *, wait: Optional[float] = None, **options: "Unpack[Options]"
+    ) -> "Communicator":
+        """The same as grow(), with a process for each rank that is missing, which gets its number.
+
+        The ranks that are left keep their numbers.
+        """
+        return self._enlarge(library.comm_replace, store, 0, 0, wait, options)
+
+    def _enlarge(
+        self,
+        function: Any,
+        store: Store,
+        joiners: int,
+        joiners_max: int,
+        wait: Optional[float],
+        options: Options,
+    ) -> "Communicator":
+        adapter = StoreAdapter(store)
+        comm_options = _comm_options(options)
+        wanted = _header.GrowOptions(
+            size_bytes=ctypes.sizeof(_header.GrowOptions),
+            store=adapter.address,
+            joiner_min=joiners,
+            joiner_max=joiners_max,
+            wait_ns=nanoseconds("wait", wait),
+            comm_options=ctypes.addressof(comm_options),
+        )
+        made = self._derive(function, ctypes.byref(wanted))
         assert made is not None
         return made
 

@@ -167,6 +167,17 @@ class CommOptions(ctypes.Structure):
     ]
 
 
+class GrowOptions(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("store", Pointer),
+        ("joiner_min", Int),
+        ("joiner_max", Int),
+        ("wait_ns", ctypes.c_uint64),
+        ("comm_options", Pointer),
+    ]
+
+
 class Axis(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("size", Int), ("options", Pointer)]
 
@@ -329,6 +340,9 @@ FUNCTIONS = {
     "comm_revoke_because": (Int, (Pointer, ctypes.c_char_p)),
     "comm_agree": (Int, (Pointer, Pointer)),
     "comm_shrink": (Int, (Pointer, Pointer, Pointer)),
+    "comm_grow": (Int, (Pointer, Pointer, Pointer)),
+    "comm_replace": (Int, (Pointer, Pointer, Pointer)),
+    "comm_join": (Int, (Pointer, Pointer)),
     "comm_rank": (Int, (Pointer,)),
     "comm_size": (Int, (Pointer,)),
     "comm_overlaps": (Int, (Pointer,)),

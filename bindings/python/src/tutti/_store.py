@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, List, Optional, Protocol
+import os
+import time
+from pathlib import Path
+from typing import Any, Callable, List, Optional, Protocol, Union
 
 from . import _header
 
@@ -16,6 +19,40 @@ class Store(Protocol):
 
     def get(self, key: str, timeout: float) -> bytes:
         """Blocks until the key is there and returns its value; raises when `timeout` seconds have passed."""
+
+
+class FolderStore:
+    """A store in a folder that all processes see, each value in a file of its own.
+
+    The folder is made if it is not there. Others than this user cannot read the values.
+    """
+
+    def __init__(self, folder: "Union[str, os.PathLike[str]]") -> None:
+        self._folder = Path(folder)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def set(self, key: str, value: bytes) -> None:
+        """Keeps the value, in the place of an older one."""
+        place = self._place(key)
+        new = place.with_name(f"{place.name}.{os.getpid()}.{time.monotonic_ns()}")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(value)
+        os.replace(new, place)
+
+    def get(self, key: str, timeout: float) -> bytes:
+        """Blocks until the key is there and returns its value; TimeoutError after `timeout` seconds."""
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                return self._place(key).read_bytes()
+            except FileNotFoundError:
+                if time.monotonic() > end:
+                    raise TimeoutError(f"{self._place(key)} did not come within {timeout:.3g} s") from None
+            time.sleep(0.01)
+
+    def _place(self, key: str) -> Path:
+        return self._folder / key.replace("/", ".")
 
 
 class StoreAdapter:

@@ -1,0 +1,46 @@
+/* Whatever comes to a process that wants to join a team, in pieces of any size: the reader asks for
+ * nothing beyond the head and the set for which there is room, and what it takes for an invitation
+ * has numbers in their ranges.
+ *
+ * The input: how the pieces are cut, and the bytes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "connect/admission_message.h"
+
+static void check(const struct admission_invitation *invitation, const uint64_t *survivors)
+{
+    uint64_t any = 0;
+    const size_t words = admission_set_words(invitation);
+    if (invitation->old_size < 1 || invitation->old_size > ADMISSION_RANKS_MAX) abort();
+    if (invitation->joiner < 0 || invitation->joiner >= invitation->joiner_count) abort();
+    if (invitation->joiner_count > ADMISSION_RANKS_MAX || words > ADMISSION_SET_WORDS_MAX) abort();
+    for (size_t i = 0; i < words * 64; i++) {
+        const uint64_t bit = survivors[i / 64] >> (i % 64) & 1;
+        if (bit != 0 && i >= (size_t)invitation->old_size) abort();
+        any |= bit;
+    }
+    if (any == 0) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static uint64_t survivors[ADMISSION_SET_WORDS_MAX];
+    struct admission_invitation invitation = {0};
+    struct admission_reader reader = {.invitation = &invitation, .survivors = survivors};
+    if (bytes < 1) return 0;
+    const size_t piece = 1 + data[0];
+    data++, bytes--;
+    void *to;
+    for (size_t wants; (wants = admission_reader_wants(&reader, &to)) > 0;) {
+        size_t now = wants < piece ? wants : piece;
+        if (bytes == 0) return 0;
+        if (now > bytes) now = bytes;
+        memcpy(to, data, now);
+        data += now, bytes -= now;
+        if (admission_reader_took(&reader, now) != TUTTI_OK) return 0;
+    }
+    check(&invitation, survivors);
+    return 0;
+}
