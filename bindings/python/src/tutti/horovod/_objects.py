@@ -5,6 +5,7 @@ They travel as pickles, which can do anything where they are loaded: like all of
 
 from __future__ import annotations
 
+import importlib
 import pickle
 from typing import Any, Callable, List, Optional
 
@@ -22,7 +23,7 @@ def _pickled(value: Any) -> Array:
         data = pickle.dumps(value)
     except (pickle.PicklingError, AttributeError, TypeError):
         try:
-            import cloudpickle
+            cloudpickle = importlib.import_module("cloudpickle")
         except ImportError:
             pass
         else:
