@@ -14,7 +14,7 @@ target_link_options(tutti_jax PRIVATE "LINKER:--version-script=${jax_map}")
 # libtutti_tensorflow.so: kernels that TensorFlow takes for its collectives (bindings/tensorflow/front/kernels.c).
 
 tutti_folder(tensorflow bindings/tensorflow/front
-    kernels.c order.c service.c)
+    communicators.c kernels.c order.c proto.c service.c)
 tutti_check_folders(bindings/tensorflow/front)
 
 add_library(tutti_tensorflow SHARED ${tensorflow_files})

@@ -49,3 +49,4 @@ foreach(source IN LISTS fuzzers)
     math(EXPR timeout "${TUTTI_FUZZ_SECONDS} + 120")
     set_tests_properties(fuzz/${path} PROPERTIES TIMEOUT ${timeout} PROCESSORS 2) # see cmake/tests.cmake
 endforeach()
+target_include_directories(tests_bindings_tensorflow_proto_fuzz PRIVATE bindings/tensorflow) # it includes a source of the front

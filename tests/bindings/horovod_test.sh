@@ -32,6 +32,9 @@ expect 2 2 'trained alike' "$tests/train.py"
 tutti-run -n 3 "${horovod[@]}" "$tests/faults.py" >log 2>&1 && { cat log; echo "the killed rank did not count"; exit 1; }
 [[ $(grep -c 'the survivor has seen all' log) == 2 ]] || { cat log; exit 1; }
 
+# A thread that waits for an operation that no rank matches ends when the main thread does.
+TUTTI_TIMEOUT=30m expect 2 2 'ends: "allreduce.of rank' "$tests/threads.py"
+
 # As a module, with arguments, and under another launcher.
 mkdir -p package
 printf 'import sys, horovod.torch as hvd\nhvd.init()\nprint(hvd.rank(), hvd.size(), hvd.local_rank(), sys.argv[1:])\n' >package/small.py

@@ -37,4 +37,4 @@ mypy user.py
 sed 's/op=tutti.AVG/op=3.5/; s/timeout=10.0/timeout="soon"/' user.py >wrong.py
 if mypy wrong.py >log; then echo "mypy finds nothing wrong in wrong.py"; exit 1; fi
 if ! grep -q '"op"' log || ! grep -q '"timeout"' log; then cat log; exit 1; fi
-mypy --exclude '/horovod/(torch|shim)/' "$TUTTI_ROOT/bindings/python/src/tutti" # PyTorch is not among its packages
+mypy --exclude '/horovod/(torch|tensorflow|shim)/' "$TUTTI_ROOT/bindings/python/src/tutti" # PyTorch and TensorFlow are not among its packages

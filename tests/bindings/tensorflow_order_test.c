@@ -67,6 +67,15 @@ static void take(struct order *order, int rank, int group, int instance, int siz
     order_take(order, rank, &report, 0);
 }
 
+/* Makes a communicator, in which each rank has the place that it wants. */
+static void take_place(struct order *order, int rank, int group, int size, int place)
+{
+    struct order_report report = report_of(group, 0, size, "make");
+    report.key.has_communicator = report.has_place = true;
+    report.place = place;
+    order_take(order, rank, &report, 0);
+}
+
 /* All members run a collective, and nobody else does. */
 static void expect_run(int first, int group, int instance, const int *members, int count)
 {
@@ -187,6 +196,62 @@ static void a_broadcast_has_one_root(void **state)
     }
 }
 
+static void a_communicator_has_the_order_of_places(void **state)
+{
+    (void)state;
+    struct order *const order = begin();
+    static const int by_place[] = {4, 0, 2};
+    take_place(order, 0, 7, 3, 1);
+    take_place(order, 2, 7, 3, 2);
+    take_place(order, 4, 7, 3, 0);
+    assert_int_equal(answer_count, 3);
+    assert_int_equal(answers[2].rank, 0); /* the lowest rank is told last */
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(answers[i].status, TUTTI_OK);
+        assert_true(answers[i].key.has_communicator);
+        assert_memory_equal(answers[i].members, by_place, sizeof by_place);
+    }
+    /* Its operations have that order, too, and a group of the same number without one is another. */
+    for (int r = 0; r < 6; r += 2) {
+        struct order_report report = report_of(7, 1, 3, "sum");
+        report.key.has_communicator = true;
+        order_take(order, r, &report, 0);
+    }
+    assert_int_equal(answer_count, 6);
+    assert_memory_equal(answers[5].members, by_place, sizeof by_place);
+    take(order, 1, 7, 1, 2);
+    take(order, 3, 7, 1, 2);
+    expect_run(6, 7, 1, (const int[]){1, 3}, 2);
+    order_free(order);
+}
+
+static void places_are_distinct_and_in_the_group(void **state)
+{
+    (void)state;
+    struct order *const order = begin();
+    take_place(order, 0, 7, 2, 1);
+    take_place(order, 1, 7, 2, 1);
+    assert_int_equal(answer_count, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(answers[i].status, TUTTI_MISMATCH);
+        assert_non_null(strstr(answers[i].text, "rank 0 and rank 1 both want place 1"));
+    }
+    static const int wrong[] = {-1, 2, INT32_MAX, INT32_MIN};
+    for (int i = 0; i < 4; i++) {
+        take_place(order, 0, 8, 2, wrong[i]);
+        assert_int_equal(answers[2 + i].status, TUTTI_MISMATCH);
+        assert_non_null(strstr(answers[2 + i].text, "wants place"));
+    }
+    /* A rank that asks for a place, and one that asks for none. */
+    struct order_report report = report_of(9, 0, 2, "make");
+    report.key.has_communicator = true;
+    order_take(order, 1, &report, 0);
+    take_place(order, 0, 9, 2, 0);
+    assert_int_equal(answers[answer_count - 1].status, TUTTI_MISMATCH);
+    assert_false(order_waits(order));
+    order_free(order);
+}
+
 static void late_ranks_are_named(void **state)
 {
     (void)state;
@@ -277,6 +342,8 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_fails_for_all),
         cmocka_unit_test(a_rank_begins_a_collective_once),
         cmocka_unit_test(a_broadcast_has_one_root),
+        cmocka_unit_test(a_communicator_has_the_order_of_places),
+        cmocka_unit_test(places_are_distinct_and_in_the_group),
         cmocka_unit_test(late_ranks_are_named),
         cmocka_unit_test(there_may_be_many_at_once_but_not_any_number),
         cmocka_unit_test(any_order_becomes_one),

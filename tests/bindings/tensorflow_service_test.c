@@ -106,6 +106,7 @@ static int32_t expected(const struct scene *scene, int rank, int i)
     case SERVICE_ALLTOALL:
         return value_of(who[i / block], scene->instance, own * block + i % block);
     case SERVICE_BROADCAST: return value_of(who[scene->instance % size], scene->instance, i);
+    case SERVICE_GROUP: break;
     }
     return -1;
 }
@@ -221,6 +222,10 @@ static int one_is_killed(struct tutti_comm *comm, int rank, int size, uint64_t s
     wait_for_scene(&second);
     RANKS_EXPECT(second.status == TUTTI_PROC_FAILED);
     RANKS_EXPECT(strstr(second.text, "rank 2") != NULL);
+    /* By the name that the program knows, and not by a call of the service. */
+    RANKS_EXPECT(strncmp(second.text, "kind 0 [", 8) == 0);
+    RANKS_EXPECT(strstr(second.text, " of group 70, instance 5: rank 2 (") != NULL);
+    RANKS_EXPECT(strstr(second.text, "recv") == NULL && strstr(second.text, "PROC_FAILED") == NULL);
     /* Also what is submitted from now on. */
     prepare(&first, rank, 0, 10);
     service_submit(&first.call);
@@ -286,6 +291,99 @@ static void a_rank_that_never_comes_is_named(void **state)
     assert_int_equal(ranks_run(RANKS, &options, one_never_comes, NULL), 0);
 }
 
+/* The last rank is the first of the communicator. */
+static int has_places(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed, (void)context;
+    RANKS_EXPECT(service_start(comm) == TUTTI_OK);
+    prepare(&first, rank, 0, SERVICE_ALLGATHER); /* the kind of that instance */
+    struct scene made = {.call = {.kind = SERVICE_GROUP,
+                                  .report = {.key = {70, 0, true},
+                                             .group_size = size,
+                                             .has_place = true,
+                                             .place = size - 1 - rank,
+                                             .timeout_ns = 60000000000u,
+                                             .what = "make"},
+                                  .done = end_scene}};
+    service_submit(&made.call);
+    wait_for_scene(&made);
+    RANKS_EXPECT(made.status == TUTTI_OK);
+    first.call.report.key.has_communicator = true;
+    service_submit(&first.call);
+    wait_for_scene(&first);
+    RANKS_EXPECT(first.status == TUTTI_OK);
+    for (int place = 0; place < size; place++)
+        for (int i = 0; i < first.count; i++)
+            RANKS_EXPECT(first.recv[place * first.count + i] ==
+                         value_of(size - 1 - place, first.instance, i));
+    RANKS_EXPECT(meet(rank)); /* group 70 without a communicator is another */
+    service_stop();
+    return 0;
+}
+
+static void a_communicator_has_places(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .deadline_ms = 30000};
+    assert_int_equal(ranks_run(RANKS, &options, has_places, NULL), 0);
+}
+
+static void a_cause_has_no_call(void **state)
+{
+    (void)state;
+    static const char *const texts[][2] = {
+        {"PROC_FAILED: recv(count 640, uint8, from any rank, tag 0): rank 1 (host a, pid 7) died",
+         "rank 1 (host a, pid 7) died"},
+        {"PROC_FAILED: allreduce_start(count 8, float32, sum) #12: rank 1 died", "rank 1 died"},
+        {"PROC_FAILED: rank 1 (host a) #2: died", "rank 1 (host a) #2: died"},
+        {"TIMEOUT: f(g(1)): late", "f(g(1)): late"},
+        {"ABORTED: f(count 1) #x: late", "f(count 1) #x: late"},
+        {"f(count 1", "f(count 1"},
+        {"rank 0 has ended", "rank 0 has ended"},
+        {"INTERNAL", "INTERNAL"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        assert_string_equal(cause_of(texts[i][0]), texts[i][1]);
+}
+
+/* What warn() writes to stderr with that TUTTI_LOG. */
+static void expect_line(const char *level, const char *wanted)
+{
+    char before[16] = "", said[400] = "";
+    snprintf(before, sizeof before, "%s", getenv("TUTTI_LOG"));
+    if (level != NULL)
+        setenv("TUTTI_LOG", level, 1);
+    else
+        unsetenv("TUTTI_LOG");
+    service.warns = wants_warnings();
+    setenv("TUTTI_LOG", before, 1);
+    FILE *const file = tmpfile();
+    assert_non_null(file);
+    const int kept = dup(STDERR_FILENO);
+    assert_true(kept >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+    warn(NULL, "rank 1\n\x1b[2J is late");
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(file);
+    said[fread(said, 1, sizeof said - 1, file)] = '\0';
+    fclose(file);
+    if (wanted == NULL)
+        assert_string_equal(said, "");
+    else
+        assert_non_null(strstr(said, wanted));
+}
+
+static void lines_about_late_ranks_obey_tutti_log(void **state)
+{
+    (void)state;
+    expect_line("off", NULL);
+    static const char *const levels[] = {NULL, "", "warn", "info", "debug", "nonsense"};
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        expect_line(levels[i], "]: tensorflow: LATE: rank 1??[2J is late\n");
+}
+
 /* Not in the way in which the front of rank 0 would. */
 static int one_talks_nonsense(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                               void *context)
@@ -333,6 +431,9 @@ int main(void)
         cmocka_unit_test(every_order_gives_every_result),
         cmocka_unit_test(a_child_of_fork_is_refused),
         cmocka_unit_test(a_killed_rank_is_named),
+        cmocka_unit_test(a_communicator_has_places),
+        cmocka_unit_test(a_cause_has_no_call),
+        cmocka_unit_test(lines_about_late_ranks_obey_tutti_log),
         cmocka_unit_test(a_rank_that_never_comes_is_named),
         cmocka_unit_test(nonsense_ends_the_job_and_nothing_else),
     };

@@ -12,6 +12,7 @@ fi
 
 # What libc runs once it runs again in a child that was forked meanwhile (os/fork_test.c): so it must bear that.
 reasons='
+bindings/tensorflow/front/communicators.c lock of the front: a child is refused before
 bindings/tensorflow/front/service.c lock of the service: a child is refused before
 src/bootstrap/mac_openssl.c once        fork() waits for who is between at_exit_enter and at_exit_leave
 src/bootstrap/pmix_service.c lock       of one answer for one thread, which is not in the child

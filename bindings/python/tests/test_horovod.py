@@ -17,7 +17,7 @@ import pytest
 import tutti
 from tutti.horovod._coordinator import Coordinator
 from tutti.horovod._engine import Engine, control
-from tutti.horovod._errors import HorovodInternalError, ProtocolError
+from tutti.horovod._errors import HorovodInternalError, ProtocolError, cause_of
 from tutti.horovod._operation import Operation, Tensor
 from tutti.horovod._settings import read_settings
 from tutti.horovod._wire import (
@@ -384,21 +384,48 @@ def test_a_mistake_in_the_engine_ends_all_ranks(comm):
     engine.stop()
 
 
+@pytest.mark.ranks(2)
+def test_a_failure_names_the_operation_of_the_program(comm):
+    engine = engine_of(comm)
+    engine.begin()
+    if comm.rank == 0:
+        engine.sets[0].channel.communicator.abort("a reason")
+    operation = control("mine", "barrier")
+    engine.submit(0, operation)
+    with pytest.raises(HorovodInternalError, match='^"mine": ABORTED: ') as caught:
+        operation.wait()
+    assert "recv(" not in str(caught.value) and "a reason" in str(caught.value)
+    engine.stop()
+
+
+def test_causes_have_no_call_of_the_engine():
+    died = "rank 1 (host a, pid 7) died (rank 0 of 3; found by rank 0)"
+    for call in ("recv(count 32768, uint8, from rank 1, tag 0): ", "allreduce_start(count 8, float32, sum) #40: ", ""):
+        assert cause_of(f"PROC_FAILED: {call}{died}") == f"PROC_FAILED: {died}"
+    for text in ("", "no call", "f() #x: y", "first: recv(count 1) #2: y", "A: b(c(d)) #1: e", "A: rank 1 (host a): b"):
+        assert cause_of(text) == text
+
+
 # ---------------------------------------------------------------------------------- finding it as horovod
 
 
 def test_horovod_is_found_when_installed_for_the_process():
     program = (
         "import tutti.horovod as ours; ours.install(); ours.install()\n"
-        "import horovod, horovod.common.exceptions as e\n"
+        "import sys, horovod, horovod.common.exceptions as e\n"
         "assert horovod is ours and e.HorovodInternalError is ours.HorovodInternalError\n"
         "assert ours.__spec__.name == 'tutti.horovod'\n"
         "from horovod.common.process_sets import ProcessSet\n"
         "from horovod.common.util import split_list\n"
         "assert split_list([1, 2, 3], 2) == [[1, 2], [3]]\n"
-        "for name in ('horovod.tensorflow', 'horovod.spark.torch', 'horovod.nothing'):\n"
+        "for name in ('horovod.mxnet', 'horovod.spark.torch', 'horovod.nothing'):\n"
         "    try: __import__(name)\n"
         "    except ModuleNotFoundError as error: assert 'not part of tutti.horovod' in str(error)\n"
+        "    else: raise SystemExit(name)\n"
+        "sys.modules['tensorflow'] = None\n"  # as if there were none
+        "for name in ('horovod.tensorflow', 'horovod.tensorflow.keras', 'horovod.keras'):\n"
+        "    try: __import__(name)\n"
+        "    except ImportError as error: assert 'needs TensorFlow' in str(error), error\n"
         "    else: raise SystemExit(name)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

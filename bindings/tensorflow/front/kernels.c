@@ -9,6 +9,13 @@
  *     CollectiveBcastSendV2      the same ──► broadcast, as its root
  *     CollectiveBcastRecvV2      group_size, group_key, instance_key, shape ──► broadcast
  *
+ *     CollectiveInitializeCommunicator  group_key, rank, group_size ──► a handle (communicators.h)
+ *     CollectiveReduceV3                input, handle, no group_assignment ──► allreduce
+ *     CollectiveAllToAllV3              the same ──► alltoall along the first dimension
+ *
+ * CollectiveAssignGroupV2, which makes a group's key from a table, is TensorFlow's own kernel: it
+ * says nothing to other ranks.
+ *
  * Kernels are asynchronous: a computation holds its tensors until Tutti has given them back, and no
  * thread of TensorFlow waits.
  */
@@ -17,13 +24,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "front/communicators.h"
 #include "front/done.h"
+#include "front/proto.h"
 #include "front/service.h"
 #include "front/tf_api.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { DIMENSIONS_MAX = 254, NAME_SIZE = 32 };
+enum { DIMENSIONS_MAX = 254, NAME_SIZE = 32, DEVICE_SIZE = 192, MESSAGE_SIZE = 512 };
+
+static const char CONTAINER[] = "tutti"; /* of the handles of communicators */
 
 static struct tf_api tf;
 static uint64_t default_timeout_ns;
@@ -32,15 +43,22 @@ struct operation {
     const char *name;
     enum service_kind kind;
     bool reduces, sends, receives; /* sends, receives: of a broadcast */
+    bool has_communicator;         /* and no keys */
 };
 
 static const struct operation operations[] = {
-    {"CollectiveReduceV2", SERVICE_ALLREDUCE, true, false, false},
-    {"CollectiveGatherV2", SERVICE_ALLGATHER, false, false, false},
-    {"CollectiveReduceScatterV2", SERVICE_REDUCE_SCATTER, true, false, false},
-    {"CollectiveAllToAllV2", SERVICE_ALLTOALL, false, false, false},
-    {"CollectiveBcastSendV2", SERVICE_BROADCAST, false, true, false},
-    {"CollectiveBcastRecvV2", SERVICE_BROADCAST, false, false, true},
+    {.name = "CollectiveReduceV2", .kind = SERVICE_ALLREDUCE, .reduces = true},
+    {.name = "CollectiveGatherV2", .kind = SERVICE_ALLGATHER},
+    {.name = "CollectiveReduceScatterV2", .kind = SERVICE_REDUCE_SCATTER, .reduces = true},
+    {.name = "CollectiveAllToAllV2", .kind = SERVICE_ALLTOALL},
+    {.name = "CollectiveBcastSendV2", .kind = SERVICE_BROADCAST, .sends = true},
+    {.name = "CollectiveBcastRecvV2", .kind = SERVICE_BROADCAST, .receives = true},
+    {.name = "CollectiveInitializeCommunicator", .kind = SERVICE_GROUP},
+    {.name = "CollectiveReduceV3",
+     .kind = SERVICE_ALLREDUCE,
+     .reduces = true,
+     .has_communicator = true},
+    {.name = "CollectiveAllToAllV3", .kind = SERVICE_ALLTOALL, .has_communicator = true},
 };
 enum { OPERATION_COUNT = sizeof operations / sizeof *operations };
 
@@ -72,12 +90,14 @@ struct kernel {
     const struct operation *operation;
     tutti_op op;
     const char *op_name;
-    uint64_t timeout_ns; /* 0: the graph says none */
+    uint64_t timeout_ns;      /* 0: the graph says none */
+    char device[DEVICE_SIZE]; /* of a CollectiveInitializeCommunicator */
 };
 
 /* One computation of a node. */
 struct computation {
     struct service_call call; /* first: the service gives this back */
+    const struct kernel *kernel;
     struct tf_context *context;
     struct done done;
     struct tf_tensor *input, *output;
@@ -102,13 +122,15 @@ static bool read_text(struct tf_construction *construction, const char *name, ch
     return tf.get_code(status) == TF_CODE_OK;
 }
 
-/* Which reduction merge_op and final_op make; false: *status says that Tutti has none. */
+/* Which reduction merge_op and final_op make, or a communicator's `reduction`; false: *status says
+ * that Tutti has none. */
 static bool read_reduction(struct tf_construction *construction, struct kernel *kernel,
                            struct tf_status *status)
 {
-    char merge[NAME_SIZE], final[NAME_SIZE], text[160];
-    if (!read_text(construction, "merge_op", merge, status) ||
-        !read_text(construction, "final_op", final, status))
+    char merge[NAME_SIZE], final[NAME_SIZE] = "Id", text[160];
+    const bool has_one = kernel->operation->has_communicator;
+    if (!read_text(construction, has_one ? "reduction" : "merge_op", merge, status) ||
+        (!has_one && !read_text(construction, "final_op", final, status)))
         return false;
     static const struct {
         const char *merge, *final, *name;
@@ -130,6 +152,22 @@ static bool read_reduction(struct tf_construction *construction, struct kernel *
     return false;
 }
 
+/* The device of the node, which the handle of a communicator must name. */
+static bool read_device(struct tf_construction *construction, struct kernel *kernel,
+                        struct tf_status *status)
+{
+    enum { FIELD_DEVICE = 4 }; /* of a NodeDef */
+    struct tf_buffer *const node = tf.node_def(construction, status);
+    if (tf.get_code(status) != TF_CODE_OK) return false;
+    const bool is_known =
+        proto_get(node->data, node->bytes, FIELD_DEVICE, kernel->device, sizeof kernel->device) &&
+        kernel->device[0] != '\0';
+    tf.delete_buffer(node);
+    if (!is_known)
+        tf.set_status(status, TF_CODE_INTERNAL, "Tutti: TensorFlow does not say on which device");
+    return is_known;
+}
+
 static void *create(struct tf_construction *construction, const struct operation *operation)
 {
     struct tf_status *const status = tf.new_status();
@@ -145,6 +183,7 @@ static void *create(struct tf_construction *construction, const struct operation
     if (tf.get_code(status) != TF_CODE_OK) goto failed;
     if (seconds > 0 && seconds < 1e9f) kernel->timeout_ns = (uint64_t)((double)seconds * 1e9);
     if (operation->reduces && !read_reduction(construction, kernel, status)) goto failed;
+    if (operation->kind == SERVICE_GROUP && !read_device(construction, kernel, status)) goto failed;
     tf.delete_status(status);
     return kernel;
 failed:
@@ -197,12 +236,68 @@ static void end(struct computation *computation, int code, const char *text)
     done_call(&done);
 }
 
+/* Makes the handle of a communicator the output: a scalar tensor of one ResourceHandleProto. */
+static bool put_handle(struct computation *computation, const char *name, struct tf_status *status)
+{
+    enum { TENSOR_DTYPE = 1, TENSOR_SHAPE = 2, TENSOR_HANDLE = 14 }; /* TensorProto */
+    enum { HANDLE_DEVICE = 1, HANDLE_CONTAINER = 2, HANDLE_NAME = 3, HANDLE_TYPE = 5 };
+    const char *const device = computation->kernel->device;
+    char handle[MESSAGE_SIZE], message[MESSAGE_SIZE + 64];
+    size_t handle_bytes = 0, bytes = 0;
+    const bool fits =
+        proto_put(handle, sizeof handle, &handle_bytes, HANDLE_DEVICE, device, strlen(device)) &&
+        proto_put(handle, sizeof handle, &handle_bytes, HANDLE_CONTAINER, CONTAINER,
+                  strlen(CONTAINER)) &&
+        proto_put(handle, sizeof handle, &handle_bytes, HANDLE_NAME, name, strlen(name)) &&
+        proto_put(handle, sizeof handle, &handle_bytes, HANDLE_TYPE, CONTAINER, strlen(CONTAINER)) &&
+        proto_put_number(message, sizeof message, &bytes, TENSOR_DTYPE, TF_DTYPE_RESOURCE) &&
+        proto_put(message, sizeof message, &bytes, TENSOR_SHAPE, NULL, 0) &&
+        proto_put(message, sizeof message, &bytes, TENSOR_HANDLE, handle, handle_bytes);
+    struct tf_tensor *const tensor = tf.allocate_tensor(TF_DTYPE_RESOURCE, NULL, 0, 0);
+    if (!fits || tensor == NULL) {
+        tf.set_status(status, TF_CODE_INTERNAL, "Tutti: no room for a communicator's handle");
+    } else {
+        const struct tf_buffer buffer = {.data = message, .bytes = bytes};
+        tf.parse_tensor(&buffer, tensor, status);
+        if (tf.get_code(status) == TF_CODE_OK)
+            tf.set_output(computation->context, 0, tensor, status);
+    }
+    if (tensor != NULL) tf.delete_tensor(tensor);
+    return tf.get_code(status) == TF_CODE_OK;
+}
+
+/* The group is made, or has failed; what is wrong with the handle of one that is made, is in
+ * *status. */
+static void end_group(struct computation *computation, enum tutti_status made,
+                      struct tf_status *status)
+{
+    const struct order_report *const report = &computation->call.report;
+    char name[COMMUNICATORS_NAME_MAX];
+    if (made == TUTTI_OK) {
+        communicators_made(report->key.group, report->group_size, computation->kernel->timeout_ns,
+                           name);
+        if (put_handle(computation, name, status)) return;
+    }
+    communicators_failed(report->key.group);
+}
+
 static void is_done(struct service_call *call, enum tutti_status status, const char *text)
 {
-    char whole[1200];
+    struct computation *const computation = (struct computation *)call;
+    char whole[1200] = "";
+    int code = code_of(status);
     if (status != TUTTI_OK)
         snprintf(whole, sizeof whole, "Tutti: %s: %s", tutti_status_name(status), text);
-    end((struct computation *)call, code_of(status), whole);
+    if (call->kind == SERVICE_GROUP) {
+        struct tf_status *const of_handle = tf.new_status();
+        end_group(computation, status, of_handle);
+        if (status == TUTTI_OK) {
+            code = tf.get_code(of_handle);
+            snprintf(whole, sizeof whole, "%s", tf.message(of_handle));
+        }
+        tf.delete_status(of_handle);
+    }
+    end(computation, code, whole);
 }
 
 /* The number in an input of one int32; false: *status says what is wrong. */
@@ -217,7 +312,7 @@ static bool read_number(struct tf_context *context, int input, int32_t *number,
         memcpy(number, tf.data(tensor), sizeof *number);
     else
         tf.set_status(status, TF_CODE_INVALID_ARGUMENT,
-                      "Tutti: group_size, group_key and instance_key are int32 scalars");
+                      "Tutti: sizes, ranks and keys of groups are int32 scalars");
     tf.delete_tensor(tensor);
     return is_right;
 }
@@ -267,6 +362,76 @@ static bool size_of(const struct dtype *dtype, const int64_t *dimensions, int co
     return bytes <= INT64_MAX;
 }
 
+/* The keys of an operation on a communicator. */
+static bool read_communicator(struct tf_context *context, struct order_report *report,
+                              uint64_t own_timeout_ns, struct tf_status *status)
+{
+    enum { HANDLE = 1, GROUP_ASSIGNMENT = 2 };      /* inputs */
+    enum { HANDLE_CONTAINER = 2, HANDLE_NAME = 3 }; /* fields of a ResourceHandleProto */
+    char container[sizeof CONTAINER], name[COMMUNICATORS_NAME_MAX];
+    struct communicator_turn turn;
+    struct tf_buffer *const handle = tf.new_buffer();
+    tf.get_handle(context, HANDLE, handle, status);
+    bool is_known = tf.get_code(status) == TF_CODE_OK;
+    if (is_known) {
+        is_known =
+            proto_get(handle->data, handle->bytes, HANDLE_CONTAINER, container, sizeof container) &&
+            strcmp(container, CONTAINER) == 0 &&
+            proto_get(handle->data, handle->bytes, HANDLE_NAME, name, sizeof name) &&
+            communicators_next(name, &turn);
+        if (!is_known)
+            tf.set_status(
+                status, TF_CODE_FAILED_PRECONDITION,
+                "Tutti: this communicator was made before tutti_tensorflow was enabled or "
+                "disabled, or by the parent of this process");
+    }
+    tf.delete_buffer(handle);
+    if (!is_known) return false;
+    /* From here on this is a turn of the communicator's, also if it fails. */
+    struct tf_tensor *assignment = NULL;
+    tf.get_input(context, GROUP_ASSIGNMENT, &assignment, status);
+    if (tf.get_code(status) != TF_CODE_OK) return false;
+    const bool has_assignment = tf.element_count(assignment) != 0;
+    tf.delete_tensor(assignment);
+    if (has_assignment) {
+        tf.set_status(status, TF_CODE_UNIMPLEMENTED,
+                      "Tutti: no group_assignment is supported, as in TensorFlow: make a "
+                      "communicator for each group");
+        return false;
+    }
+    report->key = (struct order_key){turn.group, turn.instance, true};
+    report->group_size = turn.group_size;
+    if (own_timeout_ns == 0 && turn.timeout_ns > 0) report->timeout_ns = turn.timeout_ns;
+    return true;
+}
+
+/* Fills the call of a CollectiveInitializeCommunicator. From then on the group's communicator is
+ * being made. */
+static bool prepare_group(struct computation *computation, struct tf_status *status)
+{
+    struct order_report *const report = &computation->call.report;
+    char text[160];
+    if (!read_number(computation->context, 0, &report->key.group, status) ||
+        !read_number(computation->context, 1, &report->place, status) ||
+        !read_number(computation->context, 2, &report->group_size, status))
+        return false;
+    if (report->group_size < 1 || report->place < 0 || report->place >= report->group_size) {
+        snprintf(text, sizeof text, "Tutti: rank %d of a communicator of %d", report->place,
+                 report->group_size);
+        tf.set_status(status, TF_CODE_INVALID_ARGUMENT, text);
+        return false;
+    }
+    report->key.has_communicator = report->has_place = true;
+    snprintf(report->what, sizeof report->what, "%s", computation->kernel->operation->name);
+    if (!communicators_begin(report->key.group)) {
+        snprintf(text, sizeof text, "Tutti: group %d has a communicator already; a group has one",
+                 report->key.group);
+        tf.set_status(status, TF_CODE_ALREADY_EXISTS, text);
+        return false;
+    }
+    return true;
+}
+
 /* Fills the call's buffers and counts, and allocates the output. False: *status says why not. */
 static bool prepare(struct computation *computation, const struct kernel *kernel,
                     struct tf_status *status)
@@ -286,9 +451,13 @@ static bool prepare(struct computation *computation, const struct kernel *kernel
         count = tf.num_dims(computation->input);
         for (int i = 0; i < count; i++) dimensions[i] = tf.dim(computation->input, i);
     }
-    if (!read_number(computation->context, first, &report->group_size, status) ||
-        !read_number(computation->context, first + 1, &report->key.group, status) ||
-        !read_number(computation->context, first + 2, &report->key.instance, status))
+    if (!operation->has_communicator &&
+        (!read_number(computation->context, first, &report->group_size, status) ||
+         !read_number(computation->context, first + 1, &report->key.group, status) ||
+         !read_number(computation->context, first + 2, &report->key.instance, status)))
+        return false;
+    if (operation->has_communicator &&
+        !read_communicator(computation->context, report, kernel->timeout_ns, status))
         return false;
     const struct dtype *const dtype = find_dtype(tf.expected_output(computation->context, 0));
     size_t elements;
@@ -375,9 +544,11 @@ static void compute(void *node, struct tf_context *context, struct tf_done *done
                             .timeout_ns =
                                 kernel->timeout_ns > 0 ? kernel->timeout_ns : default_timeout_ns},
                  .done = is_done},
+        .kernel = kernel,
         .context = context};
     done_keep(&computation->done, done);
-    const bool is_prepared = prepare(computation, kernel, status);
+    const bool is_prepared = operation->kind == SERVICE_GROUP ? prepare_group(computation, status)
+                                                              : prepare(computation, kernel, status);
     if (is_prepared)
         service_submit(&computation->call);
     else
@@ -398,7 +569,11 @@ CREATE(2)
 CREATE(3)
 CREATE(4)
 CREATE(5)
-static tf_create *const creates[] = {create_0, create_1, create_2, create_3, create_4, create_5};
+CREATE(6)
+CREATE(7)
+CREATE(8)
+static tf_create *const creates[] = {create_0, create_1, create_2, create_3, create_4,
+                                     create_5, create_6, create_7, create_8};
 _Static_assert(sizeof creates / sizeof *creates == OPERATION_COUNT, "one for each operation");
 
 static bool register_kernel(int i, struct tf_status *status)
@@ -463,4 +638,5 @@ EXPORT int tutti_tensorflow_start(struct tutti_comm *comm, uint64_t timeout_ns)
 EXPORT void tutti_tensorflow_stop(void)
 {
     service_stop();
+    communicators_clear();
 }

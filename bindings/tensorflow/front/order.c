@@ -16,14 +16,16 @@ struct pending {
     bool is_warned_of;
     int root; /* rank; -1: none yet */
     int count;
-    int *ranks; /* that have reported, in the order of reports; room for group_size */
+    int *ranks;  /* that have reported, in the order of reports; room for group_size */
+    int *places; /* that they want; room for group_size */
 };
 
 struct group {
     struct group *next;
     int32_t key;
+    bool has_communicator;
     int size;
-    int members[]; /* ascending */
+    int members[]; /* by their numbers in the group */
 };
 
 struct order {
@@ -48,6 +50,7 @@ struct order *order_create(int size, order_tell *tell, order_warn *warn, void *c
 static void free_pending(struct pending *pending)
 {
     free(pending->ranks);
+    free(pending->places);
     free(pending);
 }
 
@@ -67,10 +70,12 @@ void order_free(struct order *order)
     free(order);
 }
 
-static struct group *find_group(const struct order *order, int32_t key)
+static struct group *find_group(const struct order *order, struct order_key key)
 {
     struct group *group = order->groups;
-    while (group != NULL && group->key != key) group = group->next;
+    while (group != NULL &&
+           (group->key != key.group || group->has_communicator != key.has_communicator))
+        group = group->next;
     return group;
 }
 
@@ -86,7 +91,8 @@ static struct pending **find_pending(struct order *order, struct order_key key)
 {
     struct pending **link = &order->first;
     while (*link != NULL &&
-           ((*link)->first.key.group != key.group || (*link)->first.key.instance != key.instance))
+           ((*link)->first.key.group != key.group || (*link)->first.key.instance != key.instance ||
+            (*link)->first.key.has_communicator != key.has_communicator))
         link = &(*link)->next;
     return link;
 }
@@ -128,9 +134,14 @@ static bool make_group(struct order *order, const struct pending *pending)
     struct group *const group = malloc(sizeof *group + (size_t)size * sizeof group->members[0]);
     if (group == NULL) return false;
     group->key = pending->first.key.group;
+    group->has_communicator = pending->first.key.has_communicator;
     group->size = size;
-    memcpy(group->members, pending->ranks, (size_t)size * sizeof group->members[0]);
-    qsort(group->members, (size_t)size, sizeof group->members[0], compare_ranks);
+    if (pending->first.has_place) {
+        for (int i = 0; i < size; i++) group->members[pending->places[i]] = pending->ranks[i];
+    } else {
+        memcpy(group->members, pending->ranks, (size_t)size * sizeof group->members[0]);
+        qsort(group->members, (size_t)size, sizeof group->members[0], compare_ranks);
+    }
     group->next = order->groups;
     order->groups = group;
     return true;
@@ -147,25 +158,29 @@ static void complete(struct order *order, struct pending *pending)
         fail_all(order, pending, TUTTI_MISMATCH);
         return;
     }
-    struct group *group = find_group(order, pending->first.key.group);
+    struct group *group = find_group(order, pending->first.key);
     if (group == NULL && !make_group(order, pending)) {
         snprintf(pending->text, sizeof pending->text, "out of memory for a group of %d ranks",
                  pending->count);
         fail_all(order, pending, TUTTI_NO_MEMORY);
         return;
     }
-    group = find_group(order, pending->first.key.group);
-    int root = -1;
-    for (int i = 0; pending->root >= 0 && i < group->size; i++)
-        if (group->members[i] == pending->root) root = i;
+    group = find_group(order, pending->first.key);
+    int root = -1, lowest = 0;
+    for (int i = 0; i < group->size; i++) {
+        if (pending->root >= 0 && group->members[i] == pending->root) root = i;
+        if (group->members[i] < group->members[lowest]) lowest = i;
+    }
     const struct order_answer answer = {.key = pending->first.key,
                                         .status = TUTTI_OK,
                                         .root = root,
                                         .members = group->members,
                                         .member_count = group->size};
-    /* The first rank last: it may be this one, and then it waits for the others to make the
+    /* The lowest rank last: it may be this one, and then it waits for the others to make the
      * group. */
-    for (int i = group->size; i-- > 0;) order->tell(order->context, group->members[i], &answer);
+    for (int i = group->size; i-- > 0;)
+        if (i != lowest) order->tell(order->context, group->members[i], &answer);
+    order->tell(order->context, group->members[lowest], &answer);
 }
 
 /* Whether the report can be taken at all; the text says why not. */
@@ -173,12 +188,17 @@ static bool makes_sense(const struct order *order, const struct group *group, in
                         const struct order_report *report, char *text, size_t text_size)
 {
     if (report->group_size < 1 || report->group_size > order->size)
-        snprintf(text, text_size, "%s of group %d: a group of %d ranks, and the job has %d",
+        snprintf(text, text_size,
+                 "%s of group %d: a group of %d, and the job has %d ranks; a process can have one "
+                 "device in a group",
                  report->what, report->key.group, report->group_size, order->size);
     else if (group != NULL && group->size != report->group_size)
         snprintf(text, text_size,
                  "%s of group %d: rank %d says that the group has %d ranks; it has %d",
                  report->what, report->key.group, rank, report->group_size, group->size);
+    else if (report->has_place && (report->place < 0 || report->place >= report->group_size))
+        snprintf(text, text_size, "%s of group %d: rank %d wants place %d of %d", report->what,
+                 report->key.group, rank, report->place, report->group_size);
     else if (group != NULL && !is_member(group, rank))
         snprintf(text, text_size, "%s of group %d: rank %d is none of the ranks that made the group",
                  report->what, report->key.group, rank);
@@ -197,8 +217,9 @@ static struct pending *add_pending(struct order *order, int rank, const struct o
     *pending =
         (struct pending){.first = *report, .first_rank = rank, .since_ns = now_ns, .root = -1};
     pending->ranks = calloc((size_t)report->group_size, sizeof *pending->ranks);
-    if (pending->ranks == NULL) {
-        free(pending);
+    pending->places = calloc((size_t)report->group_size, sizeof *pending->places);
+    if (pending->ranks == NULL || pending->places == NULL) {
+        free_pending(pending);
         return NULL;
     }
     pending->deadline_ns = report->timeout_ns == 0 || report->timeout_ns > UINT64_MAX - now_ns
@@ -215,7 +236,7 @@ static bool fits(struct pending *pending, int rank, const struct order_report *r
 {
     const struct order_report *const first = &pending->first;
     const bool has_root = first->root != ORDER_NO_ROOT;
-    for (int i = 0; i < pending->count; i++)
+    for (int i = 0; i < pending->count; i++) {
         if (pending->ranks[i] == rank) {
             snprintf(pending->text, sizeof pending->text,
                      "%s of group %d, instance %d: rank %d begins it twice; a process can have one "
@@ -223,8 +244,15 @@ static bool fits(struct pending *pending, int rank, const struct order_report *r
                      report->what, report->key.group, report->key.instance, rank);
             return false;
         }
+        if (report->has_place && pending->first.has_place && pending->places[i] == report->place) {
+            snprintf(pending->text, sizeof pending->text,
+                     "%s of group %d: rank %d and rank %d both want place %d", report->what,
+                     report->key.group, pending->ranks[i], rank, report->place);
+            return false;
+        }
+    }
     if (strcmp(first->what, report->what) != 0 || first->group_size != report->group_size ||
-        has_root != (report->root != ORDER_NO_ROOT)) {
+        has_root != (report->root != ORDER_NO_ROOT) || first->has_place != report->has_place) {
         snprintf(
             pending->text, sizeof pending->text,
             "group %d, instance %d: rank %d calls %s among %d ranks, rank %d calls %s among %d",
@@ -245,7 +273,7 @@ void order_take(struct order *order, int rank, const struct order_report *report
 {
     char text[ORDER_TEXT_MAX];
     assert(rank >= 0 && rank < order->size);
-    const struct group *const group = find_group(order, report->key.group);
+    const struct group *const group = find_group(order, report->key);
     if (!makes_sense(order, group, rank, report, text, sizeof text)) {
         refuse(order, rank, report->key, TUTTI_MISMATCH, text);
         return;
@@ -269,7 +297,10 @@ void order_take(struct order *order, int rank, const struct order_report *report
     /* A rank that begins it twice does not count twice. */
     bool is_new = true;
     for (int i = 0; i < pending->count; i++) is_new &= pending->ranks[i] != rank;
-    if (is_new) pending->ranks[pending->count++] = rank;
+    if (is_new) {
+        pending->ranks[pending->count] = rank;
+        pending->places[pending->count++] = report->place;
+    }
     if (pending->count < pending->first.group_size) return;
     if (pending->status == TUTTI_OK) complete(order, pending);
     remove_pending(order, link);
@@ -280,7 +311,7 @@ void order_take(struct order *order, int rank, const struct order_report *report
 static void describe_missing(const struct order *order, const struct pending *pending, char *text,
                              size_t text_size)
 {
-    const struct group *const group = find_group(order, pending->first.key.group);
+    const struct group *const group = find_group(order, pending->first.key);
     const bool is_known = group != NULL || pending->first.group_size == order->size;
     const int count = is_known ? (group != NULL ? group->size : order->size) : pending->count;
     size_t length = 0;

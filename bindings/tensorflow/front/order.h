@@ -11,7 +11,8 @@
  *     rank 0 ── ready (7, 40) ──── (rank 0) ───┴── run (7, 40) ──► ranks 0 and 2
  *
  * The members of a group are the ranks whose reports complete its first collective. From then on
- * the group consists of these ranks, in the order of their numbers.
+ * the group consists of these ranks, in the order of their numbers. A communicator's group is made
+ * by a collective of its own, in which each member says its place, and has the order of places.
  *
  * Reports that do not fit each other fail the collective on all ranks that report it, and the text
  * says which ranks said what; so does a collective for which the last rank has not come when the
@@ -34,8 +35,11 @@ enum {
     ORDER_PENDING_MAX = 65536
 };
 
+/* Communicators have groups of their own, so that a number may stand for a communicator and for a
+ * group without one. */
 struct order_key {
     int32_t group, instance;
+    bool has_communicator;
 };
 
 enum order_root { ORDER_NO_ROOT, ORDER_ROOT, ORDER_NOT_ROOT };
@@ -44,6 +48,8 @@ enum order_root { ORDER_NO_ROOT, ORDER_ROOT, ORDER_NOT_ROOT };
 struct order_report {
     struct order_key key;
     int32_t group_size;
+    bool has_place; /* of a collective that makes a communicator: the rank says its number there */
+    int32_t place;  /* this number, below group_size */
     enum order_root root;
     uint64_t timeout_ns;       /* from the report on; 0: none */
     char what[ORDER_WHAT_MAX]; /* operation, dtype, shape: must be the same on all members */
@@ -53,13 +59,14 @@ struct order_answer {
     struct order_key key;
     enum tutti_status status; /* OK: run it now. Otherwise it has failed, and nothing else has */
     int root;                 /* number in the group of the rank that has the data; -1: no root */
-    const int *members;       /* ascending ranks */
+    const int *members;       /* ranks by their number in the group: ascending, or by places */
     int member_count;
     const char *text; /* of a failure */
 };
 
 /* An answer for that rank. What it points to is valid during the call. Answers that let a
- * collective run come in descending order of ranks. */
+ * collective run come in descending order of members, but that of the lowest rank, which comes
+ * last. */
 typedef void order_tell(void *context, int rank, const struct order_answer *answer);
 /* A line for the log: somebody is late. */
 typedef void order_warn(void *context, const char *text);

@@ -19,14 +19,14 @@ enum {
 static const uint64_t NEVER_NS = (uint64_t)1
                                  << 60; /* 36 years: a receive that waits for work is never late */
 
-enum message_kind { MESSAGE_REPORT = 0x54460001, MESSAGE_ANSWER, MESSAGE_LEAVE };
+enum message_kind { MESSAGE_REPORT = 0x54460101, MESSAGE_ANSWER, MESSAGE_LEAVE };
 
 /* To rank 0. Ranks of one job have one byte order: their Tuttis have found that out. */
 struct report_message {
     uint32_t kind;
-    int32_t group, instance, group_size, root;
-    uint32_t zero;
+    int32_t group, instance, group_size, root, place;
     uint64_t timeout_ns;
+    uint8_t has_communicator, has_place, zero[6];
     char what[ORDER_WHAT_MAX];
 };
 
@@ -34,6 +34,7 @@ struct report_message {
 struct answer_message {
     uint32_t kind;
     int32_t group, instance, status, root, member_count;
+    uint32_t has_communicator;
 };
 
 struct outgoing {
@@ -45,6 +46,7 @@ struct outgoing {
 struct joined {
     struct joined *next;
     int32_t key;
+    bool has_communicator;
     struct tutti_comm *comm; /* NULL: it could not be made */
     enum tutti_status status;
     char lost[LOST_SIZE];
@@ -62,6 +64,8 @@ static struct service {
 
     /* the thread's own */
     struct order *order; /* of rank 0 */
+    bool warns;          /* of late ranks: as TUTTI_LOG says */
+    bool *seen;          /* one for each rank: see are_members */
     struct joined *groups;
     struct queue waiting, running; /* for the others; for the end */
     struct outgoing *sends;
@@ -155,9 +159,37 @@ static void *finish_calls(void *unused)
     return unused;
 }
 
-static void finish_all(struct queue *queue, enum tutti_status status, const char *text)
+/* The part of a text of Tutti's that says what happened, without the status and the call: calls of
+ * the library are this service's own, and mean nothing to a program of TensorFlow.
+ *
+ *     PROC_FAILED: allreduce_start(count 8, float32, sum) #2: rank 1 (host a, pid 77) died
+ *     PROC_FAILED: recv(count 640, uint8, from any rank, tag 0): rank 1 (host a, pid 77) died
+ *                                                                ^
+ */
+static const char *cause_of(const char *text)
 {
-    while (queue->first != NULL) finish(take(queue, &queue->first), status, text);
+    const size_t status = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+    if (status > 0 && strncmp(text + status, ": ", 2) == 0) text += status + 2;
+    const size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyz_");
+    if (name == 0 || text[name] != '(') return text;
+    const char *end = text + name + 1 + strcspn(text + name + 1, "()");
+    if (*end++ != ')') return text;
+    if (strncmp(end, " #", 2) == 0) end += 2 + strspn(end + 2, "0123456789");
+    return strncmp(end, ": ", 2) == 0 ? end + 2 : text;
+}
+
+/* Fails a call, by the name that the program knows. */
+static void fail_call(struct service_call *call, enum tutti_status status, const char *cause)
+{
+    char text[sizeof call->report.what + LOST_SIZE + 64];
+    snprintf(text, sizeof text, "%s of group %d, instance %d: %s", call->report.what,
+             call->report.key.group, call->report.key.instance, cause);
+    finish(call, status, text);
+}
+
+static void fail_calls(struct queue *queue, enum tutti_status status, const char *cause)
+{
+    while (queue->first != NULL) fail_call(take(queue, &queue->first), status, cause);
 }
 
 /* The job's communicator has failed: nothing that waits will ever run. */
@@ -165,9 +197,9 @@ static void lose(enum tutti_status status, const char *text)
 {
     if (service.status == TUTTI_OK) {
         service.status = status;
-        snprintf(service.lost, sizeof service.lost, "%s", text);
+        snprintf(service.lost, sizeof service.lost, "%s", cause_of(text));
     }
-    finish_all(&service.waiting, service.status, service.lost);
+    fail_calls(&service.waiting, service.status, service.lost);
 }
 
 /* A message from another rank makes no sense, or one cannot be sent: the job ends, on all ranks. */
@@ -236,15 +268,29 @@ static void tell(void *context, int rank, const struct order_answer *answer)
                                            .instance = answer->key.instance,
                                            .status = (int32_t)answer->status,
                                            .root = answer->root,
-                                           .member_count = runs ? answer->member_count : 0};
+                                           .member_count = runs ? answer->member_count : 0,
+                                           .has_communicator = answer->key.has_communicator};
     send_message(rank, &message, sizeof message, runs ? (const void *)answer->members : answer->text,
                  runs ? (size_t)answer->member_count * sizeof(int) : strlen(answer->text) + 1);
+}
+
+/* As for the library's own lines: warnings, unless it is off. */
+static bool wants_warnings(void)
+{
+    const char *const level = getenv("TUTTI_LOG");
+    return level == NULL || strcmp(level, "off") != 0;
 }
 
 static void warn(void *context, const char *text)
 {
     (void)context;
-    fprintf(stderr, "tutti: tensorflow: LATE: %s\n", text);
+    if (!service.warns) return;
+    char line[ORDER_TEXT_MAX + 64];
+    int length = snprintf(line, sizeof line, "tutti[%d]: tensorflow: LATE: %s", (int)getpid(), text);
+    if (length >= (int)sizeof line) length = (int)sizeof line - 1;
+    for (int i = 0; i < length; i++)
+        if ((unsigned char)line[i] < ' ' || line[i] == 127) line[i] = '?'; /* another rank's text */
+    fprintf(stderr, "%s\n", line);
 }
 
 static void report(const struct service_call *call)
@@ -259,7 +305,10 @@ static void report(const struct service_call *call)
                                      .instance = own->key.instance,
                                      .group_size = own->group_size,
                                      .root = (int32_t)own->root,
-                                     .timeout_ns = own->timeout_ns};
+                                     .place = own->place,
+                                     .timeout_ns = own->timeout_ns,
+                                     .has_communicator = own->key.has_communicator,
+                                     .has_place = own->has_place};
     memcpy(message.what, own->what, sizeof message.what);
     send_message(0, &message, sizeof message, NULL, 0);
 }
@@ -270,10 +319,13 @@ static bool hear_report(int source, const char *data, size_t bytes)
     if (service.rank != 0 || bytes != sizeof message) return false;
     memcpy(&message, data, sizeof message);
     if (message.root < ORDER_NO_ROOT || message.root > ORDER_NOT_ROOT ||
+        message.has_communicator > 1 || message.has_place > 1 ||
         message.what[sizeof message.what - 1] != '\0')
         return false;
-    struct order_report heard = {.key = {message.group, message.instance},
+    struct order_report heard = {.key = {message.group, message.instance, message.has_communicator},
                                  .group_size = message.group_size,
+                                 .has_place = message.has_place,
+                                 .place = message.place,
                                  .root = (enum order_root)message.root,
                                  .timeout_ns = message.timeout_ns};
     memcpy(heard.what, message.what, sizeof heard.what);
@@ -281,16 +333,15 @@ static bool hear_report(int source, const char *data, size_t bytes)
     return true;
 }
 
-/* Ascending ranks of the job, this one among them. */
+/* Distinct ranks of the job, this one among them. */
 static bool are_members(const int *members, int count)
 {
-    bool has_own = false;
+    memset(service.seen, 0, (size_t)service.size * sizeof *service.seen);
     for (int i = 0; i < count; i++) {
-        if (members[i] < 0 || members[i] >= service.size || (i > 0 && members[i] <= members[i - 1]))
-            return false;
-        has_own |= members[i] == service.rank;
+        if (members[i] < 0 || members[i] >= service.size || service.seen[members[i]]) return false;
+        service.seen[members[i]] = true;
     }
-    return has_own;
+    return service.seen[service.rank];
 }
 
 static bool hear_answer(int source, const char *data, size_t bytes)
@@ -298,7 +349,8 @@ static bool hear_answer(int source, const char *data, size_t bytes)
     struct answer_message message;
     if (source != 0 || service.rank == 0 || bytes < sizeof message) return false;
     memcpy(&message, data, sizeof message);
-    struct order_answer answer = {.key = {message.group, message.instance},
+    if (message.has_communicator > 1) return false;
+    struct order_answer answer = {.key = {message.group, message.instance, message.has_communicator},
                                   .status = (enum tutti_status)message.status,
                                   .root = message.root,
                                   .member_count = message.member_count};
@@ -379,15 +431,18 @@ static void hear(void)
 static struct joined *group_of(const struct order_answer *answer)
 {
     struct joined *group = service.groups;
-    while (group != NULL && group->key != answer->key.group) group = group->next;
+    while (group != NULL && (group->key != answer->key.group ||
+                             group->has_communicator != answer->key.has_communicator))
+        group = group->next;
     if (group != NULL) return group;
     group = calloc(1, sizeof *group);
     if (group == NULL) return NULL;
     group->key = answer->key.group;
+    group->has_communicator = answer->key.has_communicator;
     group->status =
         tutti_comm_group(service.comm, answer->members, answer->member_count, NULL, &group->comm);
     if (group->status != TUTTI_OK)
-        snprintf(group->lost, sizeof group->lost, "group %d: %s", group->key, tutti_error_message());
+        snprintf(group->lost, sizeof group->lost, "%s", cause_of(tutti_error_message()));
     group->next = service.groups;
     service.groups = group;
     return group;
@@ -413,6 +468,7 @@ static enum tutti_status start(struct service_call *call, int root, struct tutti
     case SERVICE_BROADCAST:
         return tutti_broadcast_start(call->recv, call->recv, call->count, call->dtype, root,
                                      &options, comm, &call->request);
+    case SERVICE_GROUP: break; /* has nothing to start */
     }
     return TUTTI_INTERNAL;
 }
@@ -421,13 +477,17 @@ static void run(struct service_call *call, const struct order_answer *answer)
 {
     struct joined *const group = group_of(answer);
     if (group == NULL || group->comm == NULL) {
-        finish(call, group != NULL ? group->status : TUTTI_NO_MEMORY,
-               group != NULL ? group->lost : NULL);
+        fail_call(call, group != NULL ? group->status : TUTTI_NO_MEMORY,
+                  group != NULL ? group->lost : tutti_status_text(TUTTI_NO_MEMORY));
+        return;
+    }
+    if (call->kind == SERVICE_GROUP) {
+        finish(call, TUTTI_OK, NULL);
         return;
     }
     enum tutti_status status = start(call, answer->root, group->comm);
     if (status != TUTTI_OK) {
-        finish(call, status, tutti_error_message());
+        fail_call(call, status, cause_of(tutti_error_message()));
         return;
     }
     put(&service.running, call);
@@ -438,7 +498,8 @@ static void take_answer(const struct order_answer *answer)
 {
     struct service_call **link = &service.waiting.first;
     while (*link != NULL && ((*link)->report.key.group != answer->key.group ||
-                             (*link)->report.key.instance != answer->key.instance))
+                             (*link)->report.key.instance != answer->key.instance ||
+                             (*link)->report.key.has_communicator != answer->key.has_communicator))
         link = &(*link)->next;
     if (*link == NULL) { /* of a call that nobody here has made */
         give_up("rank 0 of the TensorFlow front tells a rank to run what it has not reported");
@@ -463,7 +524,10 @@ static void check_running(bool waits)
             continue;
         }
         take(&service.running, link);
-        finish(call, status, tutti_error_message());
+        if (status == TUTTI_OK)
+            finish(call, TUTTI_OK, NULL);
+        else
+            fail_call(call, status, cause_of(tutti_error_message()));
     }
 }
 
@@ -480,7 +544,7 @@ static bool take_submitted(void)
     while (taken.first != NULL) {
         struct service_call *const call = take(&taken, &taken.first);
         if (service.status != TUTTI_OK) {
-            finish(call, service.status, service.lost);
+            fail_call(call, service.status, service.lost);
             continue;
         }
         put(&service.waiting, call);
@@ -509,7 +573,7 @@ static void say_goodbye(void)
 
 static void leave(void)
 {
-    finish_all(&service.waiting, TUTTI_ABORTED,
+    fail_calls(&service.waiting, TUTTI_ABORTED,
                "Tutti was disabled before all ranks had begun this");
     if (service.hearing != NULL && tutti_cancel(&service.hearing) != TUTTI_OK &&
         tutti_wait(&service.hearing) != TUTTI_OK)
@@ -525,6 +589,7 @@ static void leave(void)
     }
     order_free(service.order);
     free(service.message);
+    free(service.seen);
 }
 
 static void *serve(void *unused)
@@ -576,10 +641,13 @@ enum tutti_status service_start(struct tutti_comm *comm)
     if (service.message_size < sizeof(struct report_message))
         service.message_size = sizeof(struct report_message);
     service.message = malloc(service.message_size);
+    service.seen = calloc((size_t)size, sizeof *service.seen);
+    service.warns = wants_warnings();
     if (service.rank == 0) service.order = order_create(size, tell, warn, NULL);
     service.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     enum tutti_status status = service.wake < 0 ? TUTTI_SYSTEM : TUTTI_OK;
-    if (service.message == NULL || (service.rank == 0 && service.order == NULL))
+    if (service.message == NULL || service.seen == NULL ||
+        (service.rank == 0 && service.order == NULL))
         status = TUTTI_NO_MEMORY;
     is_stopping = is_over = false;
     owner = getpid();
@@ -588,6 +656,7 @@ enum tutti_status service_start(struct tutti_comm *comm)
         if (service.wake >= 0) close(service.wake);
         order_free(service.order);
         free(service.message);
+        free(service.seen);
         return status;
     }
     pthread_mutex_lock(&lock);

@@ -9,8 +9,11 @@
  * nothing happens. The first collective of a group makes the group's communicator; for so long the
  * others of this rank wait.
  *
- * When a communicator fails, so do the calls that are under way on it, with Tutti's text, which
- * names the rank. When the job's communicator fails, all later calls fail alike.
+ * When a communicator fails, so do the calls that are under way on it. The text of a failure names
+ * the call by report.what, and the rank at fault. When the job's communicator fails, all later calls
+ * fail alike.
+ *
+ * Rank 0 writes a line to stderr when ranks are late, unless TUTTI_LOG is off.
  *
  * Threads: service_submit from any. service_start and service_stop from one at a time.
  */
@@ -26,7 +29,8 @@ enum service_kind {
     SERVICE_ALLGATHER,
     SERVICE_REDUCE_SCATTER,
     SERVICE_ALLTOALL,
-    SERVICE_BROADCAST
+    SERVICE_BROADCAST,
+    SERVICE_GROUP /* makes the group, and does nothing else: report.has_place is true */
 };
 
 /* A collective. The caller fills what stands first, and keeps it until `done`. */

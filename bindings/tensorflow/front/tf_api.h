@@ -19,6 +19,13 @@ struct tf_construction;
 struct tf_context;
 struct tf_done;
 
+/* Bytes that TensorFlow gives or takes. TF_DeleteBuffer frees what TF_NewBuffer made. */
+struct tf_buffer {
+    const void *data;
+    size_t bytes;
+    void (*deallocate)(void *data, size_t bytes);
+};
+
 enum tf_dtype {
     TF_DTYPE_FLOAT = 1,
     TF_DTYPE_DOUBLE = 2,
@@ -26,7 +33,8 @@ enum tf_dtype {
     TF_DTYPE_INT64 = 9,
     TF_DTYPE_BOOL = 10,
     TF_DTYPE_BFLOAT16 = 14,
-    TF_DTYPE_HALF = 19
+    TF_DTYPE_HALF = 19,
+    TF_DTYPE_RESOURCE = 20
 };
 
 enum tf_code {
@@ -34,7 +42,9 @@ enum tf_code {
     TF_CODE_CANCELLED = 1,
     TF_CODE_INVALID_ARGUMENT = 3,
     TF_CODE_DEADLINE_EXCEEDED = 4,
+    TF_CODE_ALREADY_EXISTS = 6,
     TF_CODE_RESOURCE_EXHAUSTED = 8,
+    TF_CODE_FAILED_PRECONDITION = 9,
     TF_CODE_UNIMPLEMENTED = 12,
     TF_CODE_INTERNAL = 13,
     TF_CODE_UNAVAILABLE = 14
@@ -70,6 +80,18 @@ typedef void tf_delete(void *kernel);
       (struct tf_construction *, const char *name, char *value, size_t bytes, struct tf_status *)) \
     X(attribute_float, "TF_OpKernelConstruction_GetAttrFloat", void,                               \
       (struct tf_construction *, const char *name, float *value, struct tf_status *))              \
+    X(node_def, "TF_OpKernelConstruction_GetNodeDef", struct tf_buffer *,                          \
+      (struct tf_construction *, struct tf_status *))                                              \
+    X(new_buffer, "TF_NewBuffer", struct tf_buffer *, (void))                                      \
+    X(delete_buffer, "TF_DeleteBuffer", void, (struct tf_buffer *))                                \
+    X(allocate_tensor, "TF_AllocateTensor", struct tf_tensor *,                                    \
+      (int dtype, const int64_t *dimensions, int count, size_t bytes))                             \
+    X(parse_tensor, "TF_TensorFromProto", void,                                                    \
+      (const struct tf_buffer *, struct tf_tensor *, struct tf_status *))                          \
+    X(set_output, "TF_SetOutput", void,                                                            \
+      (struct tf_context *, int i, const struct tf_tensor *, struct tf_status *))                  \
+    X(get_handle, "TF_GetSerializedResourceHandleProto", void,                                     \
+      (struct tf_context *, int i, struct tf_buffer *, struct tf_status *))                        \
     X(fail_construction, "TF_OpKernelConstruction_Failure", void,                                  \
       (struct tf_construction *, struct tf_status *))                                              \
     X(get_input, "TF_GetInput", void,                                                              \

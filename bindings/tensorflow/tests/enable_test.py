@@ -12,6 +12,11 @@ import tensorflow as tf
 import tutti_tensorflow
 
 
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+
+
 def config(workers, index, kind="worker", **others):
     return json.dumps({"cluster": {"worker": workers, **others}, "task": {"type": kind, "index": index}})
 
@@ -58,6 +63,15 @@ found = tf.raw_ops.CollectiveReduceV2(
     input=[1.0, 2.0], group_size=1, group_key=1, instance_key=1, ordering_token=[], merge_op="Add", final_op="Id"
 )
 assert found.numpy().tolist() == [1.0, 2.0], found
+with tf.device("CPU:1"):  # the second device of this process, in a group with the first
+    try:
+        tf.raw_ops.CollectiveReduceV2(
+            input=[1.0], group_size=2, group_key=2, instance_key=1, ordering_token=[], merge_op="Add", final_op="Id"
+        )
+    except tf.errors.InvalidArgumentError as error:
+        assert "a process can have one device in a group" in str(error), error
+    else:
+        raise AssertionError("two devices of a process should be refused")
 tutti_tensorflow.disable()
 tutti_tensorflow.disable()
 os.environ["TUTTI_TIMEOUT"] = "2.5m"

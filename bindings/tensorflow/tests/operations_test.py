@@ -10,6 +10,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
 import tensorflow as tf
 import tutti_tensorflow
+from tensorflow.python.ops import collective_ops
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 raw = tf.raw_ops
@@ -99,6 +100,55 @@ def broadcasts():
             expect(found, value)
 
 
+def communicators():
+    """The third version of the operations: a handle instead of keys, and each rank says its place."""
+    place = SIZE - 1 - RANK
+    handle = collective_ops.initialize_communicator(21, place, SIZE)
+    for dtype in (tf.float32, tf.int64, tf.bfloat16):
+        parts = every([2, 3], dtype)
+        for reduction, wanted in (
+            ("Add", tf.add_n(parts)), ("Max", tf.reduce_max(tf.stack(parts), 0)),
+            ("Min", tf.reduce_min(tf.stack(parts), 0)), ("Mul", tf.cast(tf.reduce_prod(tf.cast(tf.stack(parts), tf.int64), 0), dtype)),
+        ):
+            expect(collective_ops.all_reduce_v3(handle, parts[RANK], reduction=reduction), wanted)
+    sent = tf.reshape(tf.range(2 * SIZE), [2 * SIZE, 1]) + 100 * RANK  # rows in the order of places
+    of_place = [tf.range(2 * place, 2 * place + 2) + 100 * (SIZE - 1 - other) for other in range(SIZE)]
+    expect(collective_ops.all_to_all_v3(handle, sent), tf.reshape(tf.concat(of_place, 0), [2 * SIZE, 1]))
+    expect(reduce(tf.ones([2]), **names(21)), tf.fill([2], float(SIZE)))  # the group of that number has no communicator
+
+    @tf.function
+    def step(value):
+        for _ in range(4):  # operations on one communicator keep the order of the program
+            value = collective_ops.all_reduce_v3(handle, value) + collective_ops.all_reduce_v3(handle, value)
+        return value
+
+    for _ in range(2):
+        expect(step(tf.ones([3], tf.int32)), tf.fill([3], (2 * SIZE) ** 4))
+
+    @tf.function
+    def with_its_own():
+        mine = collective_ops.initialize_communicator(22, RANK, SIZE)
+        return collective_ops.all_reduce_v3(mine, tf.constant([RANK]))
+
+    expect(with_its_own(), tf.constant([sum(range(SIZE))]))
+    # A group's key from a table: the pairs of ranks beside each other, and a rank alone.
+    if SIZE == 4:
+        size, key = raw.CollectiveAssignGroupV2(group_assignment=[[0, 1], [2, 3]], device_index=RANK, base_key=30)
+        expect(reduce(tf.constant([RANK]), group_size=size, group_key=key, instance_key=1), tf.constant([RANK // 2 * 4 + 1]))
+    again = lambda: collective_ops.initialize_communicator(21, place, SIZE)
+    refused(tf.errors.AlreadyExistsError, "group 21 has a communicator already", again)
+    refused(tf.errors.InvalidArgumentError, "rank 9 of a communicator of 2", lambda: collective_ops.initialize_communicator(23, 9, 2))
+    groups = tf.constant([list(range(SIZE))])
+    refused(
+        tf.errors.UnimplementedError, "group_assignment",
+        lambda: collective_ops.all_reduce_v3(handle, sent, group_assignment=groups),
+    )
+    expect(collective_ops.all_reduce_v3(handle, tf.constant([1])), tf.constant([SIZE]))
+    if SIZE > 1:
+        same = lambda: collective_ops.initialize_communicator(24, 0, SIZE)
+        refused(tf.errors.InvalidArgumentError, "both want place 0", same)
+
+
 def orders_of_their_own():
     """Threads of each rank begin the collectives of two groups in an order that only this rank knows."""
     groups = {2: range(SIZE), 3: range(0, SIZE, 2)} if SIZE > 2 else {2: range(SIZE)}
@@ -173,6 +223,7 @@ TESTS = [
     the_input_stays,
     moves,
     broadcasts,
+    communicators,
     orders_of_their_own,
     in_a_function,
     mistakes_are_told,
@@ -186,5 +237,7 @@ if __name__ == "__main__":
         test()
         if RANK == 0:
             print(f"{test.__name__}: good", flush=True)
+    old = collective_ops.initialize_communicator(40, RANK, SIZE)
     tutti_tensorflow.disable()
     refused(tf.errors.CancelledError, "is not enabled", lambda: reduce(tf.constant([1.0])))
+    refused(tf.errors.FailedPreconditionError, "disabled", lambda: collective_ops.all_reduce_v3(old, tf.constant([1.0])))

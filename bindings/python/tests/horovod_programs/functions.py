@@ -28,12 +28,13 @@ def equal(got, wanted):
     assert torch.equal(got, wanted), (got, wanted)
 
 
-def raises(kinds, function, *arguments, says=(), **keywords):
+def raises(kinds, function, *arguments, says=(), begins="", **keywords):
     try:
         function(*arguments, **keywords)
     except kinds as error:
         for text in [says] if isinstance(says, str) else says:
             assert text in str(error), str(error)
+        assert str(error).startswith(begins), str(error)
         return
     raise AssertionError(f"{function} raised nothing")
 
@@ -278,7 +279,17 @@ def test_disagreements(r, n):
     raises(ValueError, hvd.allreduce, torch.ones(1), op="Mean")
     raises(ValueError, hvd.allreduce, torch.ones(1), op=hvd.Sum, average=True)
     raises(ValueError, hvd.allreduce, torch.ones(1, dtype=torch.bool), says="bool")
-    raises(ValueError, hvd.allreduce, "no tensor")
+    for call in ("allreduce", "grouped_allreduce", "reducescatter", "grouped_reducescatter"):  # not one inside of it
+        wrong = torch.ones(n, dtype=torch.bool)
+        wrong = [wrong] if call.startswith("grouped") else wrong
+        raises(ValueError, getattr(hvd, call), wrong, says="no reductions", begins=f"{call}:")
+    raises(ValueError, hvd.allgather, torch.tensor(1.0), begins="allgather takes")
+    raises(ValueError, hvd.grouped_allgather, [torch.tensor(1.0)], begins="grouped_allgather takes")
+    if n > 1:
+        two = [torch.ones(2 + (r == 1)), torch.ones(1)]
+        raises(error, hvd.grouped_allreduce, two, begins='"grouped_allreduce.noname.')
+        raises(error, hvd.grouped_reducescatter, [two[0].view(1, -1)], name="g", begins='"grouped_reducescatter.g"')
+    raises(ValueError, hvd.allreduce, "no tensor", begins="allreduce takes")
     raises(ValueError, hvd.allreduce, torch.ones(1), name="x" * 5000, says="a name")
     raises(ValueError, hvd.poll, 3)
     equal(hvd.allreduce(torch.ones(1)), torch.ones(1))
@@ -370,7 +381,7 @@ def test_init_again(r, n):
 def main():
     torch.set_num_threads(1)
     raises(ValueError, hvd.rank, says="hvd.init()")
-    raises(ImportError, __import__, "horovod.tensorflow", says="TensorFlow")
+    raises(ImportError, __import__, "horovod.spark", says="Spark")
     raises(ImportError, __import__, "horovod.torch.elastic", says="elastic")
     raises(NotImplementedError, horovod.run, print, says="tutti-run")
     run_all()

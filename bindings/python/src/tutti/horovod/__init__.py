@@ -1,9 +1,10 @@
-"""Horovod's interface over Tutti: programs that `import horovod.torch as hvd` run without Horovod.
+"""Horovod's interface over Tutti: programs that import horovod.torch, .tensorflow or .keras run without Horovod.
 
     tutti-run -n 4 python3 -m tutti.horovod train.py        # the program finds it as horovod.torch
     import tutti.horovod.torch as hvd                       # or imports it by its own name
 
-Importing this package imports no framework; `tutti.horovod.torch` needs PyTorch. docs/start/horovod.md tells which
+Importing this package imports no framework; `tutti.horovod.torch` needs PyTorch, and `tutti.horovod.tensorflow` needs
+TensorFlow. docs/start/horovod.md tells which
 functions there are, and how they differ from Horovod's.
 """
 

@@ -1,4 +1,4 @@
-"""Lets `import horovod` and `import horovod.torch` find the modules here, in place of Horovod, installed or not.
+"""Lets `import horovod`, `import horovod.torch` and the like find the modules here, in place of Horovod, installed or not.
 
 The modules are the same objects under both names, so an exception that is caught by one name was raised by the other.
 """
@@ -22,17 +22,29 @@ _MODULES: Dict[str, str] = {
     "horovod.common.process_sets": f"{_PACKAGE}._basics",
     "horovod.common.util": f"{_PACKAGE}._util",
     "horovod.version": _PACKAGE,
+    "horovod.keras": f"{_PACKAGE}.tensorflow.keras",
+    "horovod.keras.callbacks": f"{_PACKAGE}.tensorflow.keras.callbacks",
 }
+_PACKAGES = (
+    _NAME,
+    "horovod.common",
+    "horovod.keras",
+    "horovod.tensorflow",
+    "horovod.tensorflow.keras",
+    "horovod.torch",
+)
 _ABSENT: Dict[str, str] = {
-    "tensorflow": "there is no front for TensorFlow",
-    "keras": "there is no front for Keras",
     "mxnet": "there is no front for MXNet",
     "spark": "Spark is not supported",
     "ray": "Ray is not supported",
     "runner": "start ranks with tutti-run, torchrun, mpirun or srun",
     "run": "start ranks with tutti-run, torchrun, mpirun or srun",
-    "data": "only horovod.torch is there",
+    "data": "only horovod.torch, horovod.tensorflow and horovod.keras are there",
     "torch.elastic": "there is no elastic training",
+    "tensorflow.elastic": "there is no elastic training",
+    "tensorflow.keras.elastic": "there is no elastic training",
+    "tensorflow.data": "there is no service for data",
+    "keras.elastic": "there is no elastic training",
 }
 
 
@@ -63,8 +75,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         real = _MODULES.get(name, _PACKAGE + name[len(_NAME) :])
         if importlib.util.find_spec(real) is None:
             raise ModuleNotFoundError(f"{name} is not part of tutti.horovod", name=name)
-        is_package = name in (_NAME, "horovod.torch", "horovod.common")
-        return importlib.machinery.ModuleSpec(name, _Loader(real), is_package=is_package)
+        return importlib.machinery.ModuleSpec(name, _Loader(real), is_package=name in _PACKAGES)
 
 
 _finder = _Finder()

@@ -7,7 +7,7 @@ import hashlib
 import os
 import socket
 import threading
-from typing import Any, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -190,12 +190,30 @@ def init(
         global_process_set.ranks = list(range(_job.engine.size))
         if not _job.is_registered:
             atexit.register(shutdown)
+            _when_main_ends(_free_threads)
             _job.is_registered = True
     if process_sets is not None and process_sets != "dynamic":
         if isinstance(process_sets, str):
             raise ValueError(f'process_sets is a list or "dynamic", not {process_sets!r}')
         for process_set in process_sets:
             add_process_set(process_set)
+
+
+def _when_main_ends(function: Callable[[], None]) -> None:
+    """Calls it when the main thread has ended, before Python waits for other threads, which is before atexit."""
+    register = getattr(threading, "_register_atexit", None)  # as concurrent.futures does
+    if register is not None:
+        try:
+            register(function)
+        except RuntimeError:  # Python waits already
+            pass
+
+
+def _free_threads() -> None:
+    """Python waits for threads, and they may wait for operations that no rank will ever submit: that must not last."""
+    main = threading.main_thread()
+    if any(thread is not main and not thread.daemon for thread in threading.enumerate()):
+        shutdown()
 
 
 def _is_alone() -> bool:
@@ -231,7 +249,11 @@ def _find_places(world: Any) -> Places:
 
 
 def shutdown() -> None:
-    """Leaves the job. Operations of other ranks that still need this one get an error that names it. Also at exit."""
+    """Leaves the job. Operations of other ranks that still need this one get an error that names it.
+
+    It happens by itself at exit. If there are other threads when the main thread ends, it happens then, so that they do not
+    keep the program from ending: a program joins threads that use Horovod.
+    """
     with _job.lock:
         found, _job.engine = _job.engine, None
         _job.places = None

@@ -33,7 +33,7 @@ from .._communicator import Communicator
 from .._errors import Error
 from ._channel import Channel
 from ._coordinator import Coordinator
-from ._errors import HorovodInternalError, ProtocolError
+from ._errors import HorovodInternalError, ProtocolError, cause_of
 from ._operation import Operation, waiting
 from ._settings import Settings
 from ._tasks import Task, operation_of_joined
@@ -135,7 +135,7 @@ class Engine:
             raise ValueError(f"an operation has {error}") from None
         with self._lock:
             if self.failure is not None:
-                raise HorovodInternalError(self.failure)
+                raise HorovodInternalError(f'"{name}": {self.failure}')
             if self._is_stopping:
                 raise ValueError("Horovod has been shut down; use hvd.init().")
             into = self.sets.get(number)
@@ -144,7 +144,7 @@ class Engine:
             if not into.is_member:
                 raise ValueError(f"rank {self.rank} is not in process set {number}, of ranks {into.ranks}")
             if into.ended is not None:
-                raise HorovodInternalError(into.ended)
+                raise HorovodInternalError(f'"{name}": {into.ended}')
             if into.is_joined:
                 raise ValueError(f'"{name}" was submitted while this rank is in join()')
             if name in into.table:
@@ -535,7 +535,7 @@ class Engine:
         text = f"{type(error).__name__}: {error}"
         try:
             if isinstance(error, Error):
-                text = str(error) + self._numbers_of(error)
+                text = cause_of(str(error)) + self._numbers_of(error)
             elif isinstance(error, (HorovodInternalError, ProtocolError)):
                 text = str(error)
             else:

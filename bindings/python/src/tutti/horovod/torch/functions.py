@@ -1,19 +1,23 @@
-"""State that all ranks are to have alike: parameters, what an optimizer remembers, and objects of Python.
-
-Objects travel as pickles, which can do anything where they are loaded: like all of Horovod, for ranks of one job.
-"""
+"""State that all ranks are to have alike: parameters, what an optimizer remembers, and objects of Python (_objects.py)."""
 
 from __future__ import annotations
 
 import collections.abc
-import pickle
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, List, Optional
 
-import numpy as np
 import torch
 
 from .._basics import ProcessSet, global_process_set, rank
-from .mpi_ops import allgather_async, broadcast_, broadcast_async_, synchronize
+from .._objects import allgather_object, broadcast_object, broadcast_object_fn
+from .mpi_ops import broadcast_, broadcast_async_, synchronize
+
+__all__ = [
+    "allgather_object",
+    "broadcast_object",
+    "broadcast_object_fn",
+    "broadcast_optimizer_state",
+    "broadcast_parameters",
+]
 
 
 def broadcast_parameters(
@@ -97,61 +101,3 @@ def _map_tensors(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 _map_places = _map_tensors
-
-
-def _pickled(value: Any) -> bytes:
-    try:
-        return pickle.dumps(value)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        try:
-            import cloudpickle
-        except ImportError:
-            pass
-        else:
-            made: bytes = cloudpickle.dumps(value)
-            return made
-        raise
-
-
-def broadcast_object(
-    obj: Any,
-    root_rank: int = 0,
-    name: Optional[str] = None,
-    process_set: ProcessSet = global_process_set,
-) -> Any:
-    """Rank root_rank's object, on all ranks; there the object itself, elsewhere a copy."""
-    is_root = rank() == root_rank
-    data = np.frombuffer(_pickled(obj), np.uint8).copy() if is_root else np.empty(0, np.uint8)
-    names: Tuple[Optional[str], Optional[str]] = (None, None)
-    if name is not None:
-        names = (f"{name}.size", f"{name}.data")
-    size = broadcast_(torch.tensor([len(data)]), root_rank, names[0], process_set)
-    tensor = torch.from_numpy(data) if is_root else torch.empty(int(size.item()), dtype=torch.uint8)
-    broadcast_(tensor, root_rank, names[1], process_set)
-    return obj if is_root else pickle.loads(tensor.numpy().tobytes())
-
-
-def broadcast_object_fn(
-    root_rank: int = 0, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Callable[[Any], Any]:
-    return lambda obj: broadcast_object(obj, root_rank, name, process_set)
-
-
-def allgather_object(
-    obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> List[Any]:
-    """The objects of all ranks, in their order, as copies."""
-    data = torch.from_numpy(np.frombuffer(_pickled(obj), np.uint8).copy())
-    names: Dict[str, Optional[str]] = {
-        part: None if name is None else f"{name}.{part}" for part in ("sizes", "data")
-    }
-    handles = [
-        allgather_async(torch.tensor([len(data)]), names["sizes"], process_set),
-        allgather_async(data, names["data"], process_set),
-    ]
-    sizes, everything = [synchronize(handle) for handle in handles]
-    made, at = [], 0
-    for size in sizes.tolist():
-        made.append(pickle.loads(everything[at : at + size].numpy().tobytes()))
-        at += size
-    return made

@@ -6,9 +6,7 @@ kind has the name of the n-th one of the other ranks. The blocking forms that re
 
 from __future__ import annotations
 
-import itertools
-import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -29,7 +27,6 @@ from .._basics import (
     cross_size,
     cuda_built,
     ddl_built,
-    engine,
     global_process_set,
     gloo_built,
     gloo_enabled,
@@ -43,7 +40,6 @@ from .._basics import (
     mpi_threads_supported,
     nccl_built,
     rank,
-    refuse_child,
     remove_process_set,
     rocm_built,
     shutdown,
@@ -51,10 +47,22 @@ from .._basics import (
     start_timeline,
     stop_timeline,
 )
-from .._engine import control
 from .._errors import HorovodInternalError
 from .._operation import Operation, Result, Tensor
-from .._wire import Part, Submission
+from .._submit import (
+    Handle,
+    barrier,
+    join,
+    list_of,
+    name_of,
+    operation_of,
+    poll,
+    root_in,
+    rows_of,
+    submit,
+    synchronize,
+)
+from .._wire import Part
 from .compression import Compression
 
 Tensors = Sequence[torch.Tensor]
@@ -74,78 +82,11 @@ def _name_of(dtype: torch.dtype) -> str:
     return str(dtype).rpartition(".")[2]
 
 
-# ------------------------------------------------------------------------------------------------ handles
-
-
-class Handle:
-    """An operation under way, for poll() and synchronize(). It keeps its tensors."""
-
-    def __init__(self, operation: Operation, collect: Callable[[Operation], Any]) -> None:
-        self._operation = operation
-        self._collect: Optional[Callable[[Operation], Any]] = collect
-        self._result: Any = None
-        self._lock = threading.Lock()
-
-    def is_done(self) -> bool:
-        return self._operation.is_done()
-
-    def wait(self) -> Any:
-        self._operation.wait()
-        with self._lock:
-            if self._collect is not None:
-                self._result = self._collect(self._operation)
-                self._collect = None
-        return self._result
-
-    def __repr__(self) -> str:
-        submission = self._operation.submission
-        state = "done" if self.is_done() else "under way"
-        return f'<Handle of {submission.kind} "{submission.name}", {state}>'
-
-
-def poll(handle: Handle) -> bool:
-    """Whether synchronize() would return at once. Does not block."""
-    return _handle(handle).is_done()
-
-
-def synchronize(handle: Handle) -> Any:
-    """Waits for it, and returns its result. HorovodInternalError: ranks disagree about it, or one is gone."""
-    return _handle(handle).wait()
-
-
-def _handle(handle: Any) -> Handle:
-    if not isinstance(handle, Handle):
-        raise ValueError(f"{handle!r} is no handle of an operation")
-    refuse_child()
-    return handle
-
-
 # ---------------------------------------------------------------------------------------------- submitting
-
-_counters: Dict[Tuple[Any, int, str], Iterator[int]] = {}
-_counters_lock = threading.Lock()
-
-
-def _named(kind: str, name: Optional[str], process_set: ProcessSet) -> str:
-    if name is not None:
-        return f"{kind}.{name}"
-    number = -1 if process_set.process_set_id is None else process_set.process_set_id
-    key = (engine(), number, kind)  # numbers begin anew with each init()
-    with _counters_lock:
-        for old in [old for old in _counters if old[0] is not key[0]]:
-            del _counters[old]
-        return f"{kind}.noname.{next(_counters.setdefault(key, itertools.count(1)))}"
-
-
-def _set_number(process_set: ProcessSet) -> int:
-    if not isinstance(process_set, ProcessSet):
-        raise TypeError(f"process_set is a ProcessSet, not {process_set!r}")
-    if process_set.process_set_id is None:
-        raise ValueError(f"{process_set} is not registered: use init(process_sets=...) or add_process_set()")
-    return process_set.process_set_id
 
 
 def _submit(
+    what: str,
     kind: str,
     tensors: Sequence[Tensor],
     parts: Sequence[Part],
@@ -158,26 +99,11 @@ def _submit(
     prescale: float = 1.0,
     postscale: float = 1.0,
 ) -> Handle:
-    number = _set_number(process_set)
-    submission = Submission(
-        _named(kind, name, process_set),
-        kind,
-        tuple(parts),
-        op,
-        root,
-        _factor("prescale_factor", prescale),
-        _factor("postscale_factor", postscale),
+    """Starts what the program calls `what` (_submit.py)."""
+    made = submit(
+        what, kind, tensors, parts, _scale, name, process_set, finish, op, root, prescale, postscale
     )
-    operation = Operation(submission, tensors, _scale, finish)
-    engine().submit(number, operation)
-    return Handle(operation, collect)
-
-
-def _factor(name: str, value: float) -> float:
-    number = float(value)
-    if number != number or number in (float("inf"), float("-inf")):
-        raise ValueError(f"{name} is {value}")
-    return number
+    return Handle(made, collect)
 
 
 def _scale(array: Array, dtype: Optional[Dtype], factor: float) -> None:
@@ -229,30 +155,10 @@ def _array_to_reduce(tensor: torch.Tensor, dtype: Dtype) -> Array:
     return array.view(np.uint16 if dtype == Dtype.bfloat16 else np.dtype(dtype.name))
 
 
-def _operation_of(op: Optional[str], average: Optional[bool], what: str) -> str:
-    """The reduction, from the new argument or the old one."""
-    if op is not None and average is not None:
-        raise ValueError("The op parameter supersedes average. Please provide only one of them.")
-    if op is None:
-        op = Sum if average is False else Average
-    if op == Adasum:
-        raise NotImplementedError(f"{what}: tutti.horovod has no Adasum; use op=hvd.Average")
-    if op not in (Average, Sum, Min, Max, Product):
-        raise ValueError(f"{what}: op is {op!r}, and must be Average, Sum, Min, Max or Product")
-    return op
-
-
 def _tensor_of(result: Result, dtype: torch.dtype) -> torch.Tensor:
     if not result.memory.size:
         return torch.empty(result.shape, dtype=dtype)
     return torch.from_numpy(result.memory).view(dtype).reshape(result.shape)
-
-
-def _list_of(tensors: Any, what: str) -> List[torch.Tensor]:
-    made = list(tensors)
-    if not made:
-        raise ValueError(f"{what} takes at least one tensor")
-    return made
 
 
 # ----------------------------------------------------------------------------------------------- allreduce
@@ -270,7 +176,7 @@ def _allreduce_async(
     postscale_factor: float,
     process_set: ProcessSet,
 ) -> Handle:
-    reduction = _operation_of(op, average, what)
+    reduction = operation_of(op, average, what)
     tensors, parts, outs, copies = [], [], [], []
     for tensor in given:
         send = _dense(tensor, what)
@@ -288,6 +194,7 @@ def _allreduce_async(
         tensors.append(Tensor(array, place, dtype))
         parts.append(Part(_name_of(tensor.dtype), tuple(tensor.shape)))
     return _submit(
+        what,
         "allreduce",
         tensors,
         parts,
@@ -374,7 +281,7 @@ def grouped_allreduce_async(
 ) -> Handle:
     """Starts grouped_allreduce()."""
     what = "grouped_allreduce"
-    given = _list_of(tensors, what)
+    given = list_of(tensors, what)
     return _allreduce_async(
         given, False, list, what, average, name, op, prescale_factor, postscale_factor, process_set
     )
@@ -391,7 +298,7 @@ def grouped_allreduce_async_(
 ) -> Handle:
     """Starts grouped_allreduce_()."""
     what = "grouped_allreduce_"
-    given = _list_of(tensors, what)
+    given = list_of(tensors, what)
     return _allreduce_async(
         given, True, list, what, average, name, op, prescale_factor, postscale_factor, process_set
     )
@@ -418,15 +325,16 @@ class _Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, how: Tuple[Any, ...], *tensors: torch.Tensor) -> Any:
         ctx.how = how
-        name, op, prescale, postscale, process_set = how
-        return tuple(
-            synchronize(grouped_allreduce_async(tensors, None, name, op, prescale, postscale, process_set))
+        what, name, op, prescale, postscale, process_set = how
+        handle = _allreduce_async(
+            list(tensors), False, list, what, None, name, op, prescale, postscale, process_set
         )
+        return tuple(synchronize(handle))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        _, op, prescale, postscale, process_set = ctx.how
-        return (None, *_Allreduce.apply((None, op, prescale, postscale, process_set), *gradients))
+        what, _, *how = ctx.how
+        return (None, *_Allreduce.apply((what, None, *how), *gradients))
 
 
 def allreduce(
@@ -443,9 +351,9 @@ def allreduce(
 
     The tensors are multiplied by prescale_factor before they are reduced, and the result by postscale_factor.
     """
-    return grouped_allreduce(
-        [tensor], average, name, compression, op, prescale_factor, postscale_factor, process_set
-    )[0]
+    what = "allreduce"
+    how = (what, name, operation_of(op, average, what), prescale_factor, postscale_factor, process_set)
+    return _allreduce([tensor], how, compression)[0]
 
 
 def grouped_allreduce(
@@ -459,19 +367,23 @@ def grouped_allreduce(
     process_set: ProcessSet = global_process_set,
 ) -> List[torch.Tensor]:
     """allreduce() of several tensors, which begins when all ranks have all of them ready."""
-    reduction = _operation_of(op, average, "allreduce")
-    given = _list_of(tensors, "grouped_allreduce")
-    for tensor in given:
-        _dense_or_raise(tensor, "allreduce")
-    compressed, contexts = zip(*[compression.compress(tensor) for tensor in given])
-    how = (name, reduction, prescale_factor, postscale_factor, process_set)
+    what = "grouped_allreduce"
+    how = (what, name, operation_of(op, average, what), prescale_factor, postscale_factor, process_set)
+    return _allreduce(list_of(tensors, what), how, compression)
+
+
+def _allreduce(given: List[torch.Tensor], how: Tuple[Any, ...], compression: Any) -> List[torch.Tensor]:
+    compressed, contexts = _compress(given, compression, how[0])
     results = _Allreduce.apply(how, *compressed)
     return [compression.decompress(result, context) for result, context in zip(results, contexts)]
 
 
-def _dense_or_raise(tensor: Any, what: str) -> None:
-    if not isinstance(tensor, torch.Tensor):
-        raise ValueError(f"{what} takes a torch.Tensor, not {tensor!r:.80}")
+def _compress(given: List[torch.Tensor], compression: Any, what: str) -> Tuple[Any, Any]:
+    for tensor in given:
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError(f"{what} takes a torch.Tensor, not {tensor!r:.80}")
+    compressed, contexts = zip(*[compression.compress(tensor) for tensor in given])
+    return compressed, contexts
 
 
 def sparse_allreduce_async(
@@ -481,10 +393,10 @@ def sparse_allreduce_async(
     process_set: ProcessSet = global_process_set,
 ) -> Callable[[], torch.Tensor]:
     """Starts the sum or average of sparse tensors; call what it returns for the result, in which indices may repeat."""
-    reduction = _operation_of(op, None, "sparse_allreduce_async")
+    reduction = operation_of(op, None, "sparse_allreduce_async")
     if reduction not in (Average, Sum):
         raise ValueError(f"sparse_allreduce_async: op is Average or Sum, not {reduction}")
-    own_name = _named("sparse_allreduce", name, process_set)
+    own_name = name_of("sparse_allreduce", name, process_set)
     indices = allgather_async(tensor._indices().transpose(0, 1), f"{own_name}.indices", process_set)
     values = allgather_async(tensor._values(), f"{own_name}.values", process_set)
 
@@ -517,6 +429,7 @@ def _allgather_async(
         tensors.append(Tensor(_array(send).view(_bytes_of(send))))
         parts.append(Part(_name_of(tensor.dtype), tuple(tensor.shape)))
     return _submit(
+        what,
         "allgather",
         tensors,
         parts,
@@ -542,14 +455,16 @@ def grouped_allgather_async(
     tensors: Tensors, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Handle:
     """Starts grouped_allgather()."""
-    given = _list_of(tensors, "grouped_allgather")
-    return _allgather_async(given, list, "grouped_allgather", name, process_set)
+    what = "grouped_allgather"
+    return _allgather_async(list_of(tensors, what), list, what, name, process_set)
 
 
 class _Allgather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, name: Optional[str], process_set: ProcessSet, *tensors: torch.Tensor) -> Any:
-        results = synchronize(grouped_allgather_async(tensors, name, process_set))
+    def forward(
+        ctx: Any, what: str, name: Optional[str], process_set: ProcessSet, *tensors: torch.Tensor
+    ) -> Any:
+        results = synchronize(_allgather_async(list(tensors), list, what, name, process_set))
         ctx.process_set = process_set
         ctx.rows = [tensor.shape[0] for tensor in tensors]
         return tuple(results)
@@ -561,34 +476,26 @@ class _Allgather(torch.autograd.Function):
         rows = allgather(torch.tensor([ctx.rows]), process_set=ctx.process_set)
         offsets = rows[: ctx.process_set.rank()].sum(0).tolist()
         own = [all_.narrow(0, at, count) for all_, at, count in zip(averaged, offsets, ctx.rows)]
-        return (None, None, *own)
+        return (None, None, None, *own)
 
 
 def allgather(
     tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
     """The tensors of all ranks, one after the other along the first dimension, which may differ from rank to rank."""
-    return grouped_allgather([tensor], name, process_set)[0]
+    result: torch.Tensor = _Allgather.apply("allgather", name, process_set, tensor)[0]
+    return result
 
 
 def grouped_allgather(
     tensors: Tensors, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> List[torch.Tensor]:
     """allgather() of several tensors, which begins when all ranks have all of them ready."""
-    given = _list_of(tensors, "grouped_allgather")
-    return list(_Allgather.apply(name, process_set, *given))
+    what = "grouped_allgather"
+    return list(_Allgather.apply(what, name, process_set, *list_of(tensors, what)))
 
 
 # ----------------------------------------------------------------------------------------------- broadcast
-
-
-def _root_in(process_set: ProcessSet, root_rank: int, what: str) -> int:
-    """The number in the set of a rank of the job."""
-    _set_number(process_set)
-    members = process_set._members()
-    if root_rank not in members:
-        raise ValueError(f"{what}: root_rank {root_rank} is not among ranks {members}")
-    return members.index(root_rank)
 
 
 def _broadcast_async(
@@ -600,7 +507,7 @@ def _broadcast_async(
 ) -> Handle:
     what = "broadcast_" if is_in_place else "broadcast"
     send = _dense(tensor, what)
-    root = _root_in(process_set, root_rank, what)
+    root = root_in(process_set, root_rank, what)
     out, result = send, tensor
     copies = []
     if not is_in_place:
@@ -609,6 +516,7 @@ def _broadcast_async(
         copies.append((tensor, send))
     array = _array(send)
     return _submit(
+        what,
         "broadcast",
         [Tensor(array, array if out is send else _array(out))],
         [Part(_name_of(tensor.dtype), tuple(tensor.shape))],
@@ -688,27 +596,16 @@ def alltoall_async(
     process_set: ProcessSet = global_process_set,
 ) -> Handle:
     """Starts alltoall(); synchronize() returns the tensor, and how many rows have come from each rank."""
-    send = _dense(tensor, "alltoall")
-    number = _set_number(process_set)
+    what = "alltoall"
+    send = _dense(tensor, what)
     if not send.dim():
-        raise ValueError("alltoall takes tensors with a first dimension")
-    count = len(process_set._members()) if number else size()
+        raise ValueError(f"{what} takes tensors with a first dimension")
     dtype = torch.int32
-    if splits is None:
-        each, rest = divmod(send.shape[0], count)
-        if rest:
-            raise ValueError(
-                f"tensor.shape[0] is {send.shape[0]}, which cannot be divided by {count} ranks; give splits"
-            )
-        rows = [each] * count
-    else:
-        if isinstance(splits, torch.Tensor):
-            if splits.dtype.is_floating_point or splits.dim() != 1:
-                raise ValueError("alltoall: splits are integers, one for each rank")
-            dtype = splits.dtype
-        rows = [int(split) for split in splits]
-        if len(rows) != count or min(rows) < 0 or sum(rows) > send.shape[0]:
-            raise ValueError(f"alltoall: {rows} does not split {send.shape[0]} rows for {count} ranks")
+    if isinstance(splits, torch.Tensor):
+        if splits.dtype.is_floating_point or splits.dim() != 1:
+            raise ValueError(f"{what}: splits are integers, one for each rank")
+        dtype = splits.dtype
+    rows = rows_of(splits, send.shape[0], process_set, what)
     part = Part(_name_of(tensor.dtype), tuple(tensor.shape), tuple(rows))
 
     def collect(operation: Operation) -> Any:
@@ -716,7 +613,7 @@ def alltoall_async(
         return _tensor_of(result, tensor.dtype), torch.tensor(result.received, dtype=dtype)
 
     return _submit(
-        "alltoall", [Tensor(_array(send).view(_bytes_of(send)))], [part], collect, name, process_set
+        what, what, [Tensor(_array(send).view(_bytes_of(send)))], [part], collect, name, process_set
     )
 
 
@@ -757,14 +654,14 @@ def alltoall(
 def _reducescatter_async(
     given: List[torch.Tensor],
     collect: Callable[[List[torch.Tensor]], Any],
+    what: str,
     name: Optional[str],
     op: Optional[str],
     process_set: ProcessSet,
     prescale_factor: float,
     postscale_factor: float,
 ) -> Handle:
-    what = "reducescatter"
-    reduction = _operation_of(op, None, what)
+    reduction = operation_of(op, None, what)
     tensors, parts, dtypes = [], [], []
     for tensor in given:
         send = _dense(tensor, what)
@@ -776,6 +673,7 @@ def _reducescatter_async(
         parts.append(Part(_name_of(tensor.dtype), tuple(tensor.shape)))
     return _submit(
         what,
+        "reducescatter",
         tensors,
         parts,
         lambda operation: collect(list(map(_tensor_of, operation.results, dtypes))),
@@ -799,7 +697,7 @@ def reducescatter_async(
 ) -> Handle:
     """Starts reducescatter()."""
     return _reducescatter_async(
-        [tensor], _first, name, op, process_set, prescale_factor, postscale_factor
+        [tensor], _first, "reducescatter", name, op, process_set, prescale_factor, postscale_factor
     )
 
 
@@ -812,19 +710,22 @@ def grouped_reducescatter_async(
     postscale_factor: float = 1.0,
 ) -> Handle:
     """Starts grouped_reducescatter()."""
-    given = _list_of(tensors, "grouped_reducescatter")
-    return _reducescatter_async(given, list, name, op, process_set, prescale_factor, postscale_factor)
+    what = "grouped_reducescatter"
+    given = list_of(tensors, what)
+    return _reducescatter_async(
+        given, list, what, name, op, process_set, prescale_factor, postscale_factor
+    )
 
 
 class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, how: Tuple[Any, ...], *tensors: torch.Tensor) -> Any:
         ctx.how = how
-        return tuple(synchronize(grouped_reducescatter_async(tensors, *how)))
+        return tuple(synchronize(_reducescatter_async(list(tensors), list, *how)))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        _, op, process_set, prescale, postscale = ctx.how
+        _, _, op, process_set, prescale, postscale = ctx.how
         factor = prescale * postscale * (process_set.size() if op == Sum else 1)
         return (None, *grouped_allgather([each * factor for each in gradients], process_set=process_set))
 
@@ -839,9 +740,9 @@ def reducescatter(
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
     """This rank's rows of the reduction of all tensors. Lower ranks get a row more where they do not divide evenly."""
-    return grouped_reducescatter(
-        [tensor], name, compression, op, process_set, prescale_factor, postscale_factor
-    )[0]
+    what = "reducescatter"
+    how = (what, name, operation_of(op, None, what), process_set, prescale_factor, postscale_factor)
+    return _reducescatter([tensor], how, compression)[0]
 
 
 def grouped_reducescatter(
@@ -854,33 +755,14 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
 ) -> List[torch.Tensor]:
     """reducescatter() of several tensors, which begins when all ranks have all of them ready."""
-    given = _list_of(tensors, "grouped_reducescatter")
-    compressed, contexts = zip(*[compression.compress(tensor) for tensor in given])
-    how = (name, _operation_of(op, None, "reducescatter"), process_set, prescale_factor, postscale_factor)
+    what = "grouped_reducescatter"
+    how = (what, name, operation_of(op, None, what), process_set, prescale_factor, postscale_factor)
+    return _reducescatter(list_of(tensors, what), how, compression)
+
+
+def _reducescatter(
+    given: List[torch.Tensor], how: Tuple[Any, ...], compression: Any
+) -> List[torch.Tensor]:
+    compressed, contexts = _compress(given, compression, how[0])
     results = _Reducescatter.apply(how, *compressed)
     return [compression.decompress(result, context) for result, context in zip(results, contexts)]
-
-
-# ----------------------------------------------------------------------------------------- join and barrier
-
-
-def join(device: int = -1) -> int:
-    """This rank has no more data: until all ranks have joined, it gives zeros to the allreduces of the others.
-
-    Returns the rank that joined last. Only for all ranks of the job. `device` is for GPUs, and ignored.
-    """
-    operation = control("join", "join")
-    engine().submit(0, operation)
-    operation.wait()
-    with _counters_lock:  # ranks have done different numbers of operations without names
-        for key in [key for key in _counters if key[1] == 0]:
-            del _counters[key]
-    last: int = operation.value
-    return last
-
-
-def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """No rank of the process set returns before all have called it."""
-    operation = control(_named("barrier", None, process_set), "barrier")
-    engine().submit(_set_number(process_set), operation)
-    operation.wait()
