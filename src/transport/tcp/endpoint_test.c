@@ -126,12 +126,105 @@ static void links_are_whole_and_have_the_signatures_of_a_router(void **state)
     close_world(&world);
 }
 
+/* Whether rank 1 comes to try to reach rank 0 within a while. */
+static bool seeks(struct world *world, uint64_t patience_ns)
+{
+    struct control *const control = endpoint_control(world->ends[1]);
+    const uint64_t end_ns = clock_now_ns() + patience_ns;
+    while (clock_now_ns() < end_ns) {
+        (void)world->ends[1]->ops->progress(world->ends[1]);
+        if (control->ops->is_connecting(control)) return true;
+    }
+    return ((struct endpoint *)world->ends[1])->client.pending != NULL;
+}
+
+static void end_time(struct endpoint_peer *about)
+{
+    assert_in_range(about->until_ns, clock_now_ns(), clock_now_ns() + CONTROL_FORGOTTEN_NS);
+    about->until_ns = clock_now_ns();
+}
+
+static void expect_rest(struct world *world)
+{
+    const uint64_t end_ns = clock_now_ns() + PATIENCE_NS;
+    while (seeks(world, 20000000))
+        if (clock_now_ns() > end_ns) fail_msg("rank 1 never gives up");
+}
+
+/* The port of its process is still there, lets rank 1 in, and closes the connection: again and
+ * again. */
+static void a_forgotten_peer_is_sought_for_a_while_and_again_when_it_is_told_something(void **state)
+{
+    const uint32_t message = CONTROL_KIND_OWN + 1;
+    struct world world;
+    (void)state;
+    open_world(&world);
+    struct control *const control = endpoint_control(world.ends[1]);
+    tell_and_hear(&world);
+    endpoint_close(world.ends[0]);
+    world.ends[0] = NULL;
+    assert_true(seeks(&world, PATIENCE_NS));
+    control->ops->forget(control, 0);
+    assert_true(seeks(&world, PATIENCE_NS));
+    struct endpoint_peer *const about = endpoint_peer_of((struct endpoint *)world.ends[1], 0);
+    for (int turn = 0; turn < 2; turn++) {
+        end_time(about);
+        expect_rest(&world);
+        assert_int_equal(control->ops->tell(control, 0, &message, sizeof message), TUTTI_OK);
+        assert_true(seeks(&world, PATIENCE_NS));
+    }
+    control->ops->forget(control, 0); /* has no part in it */
+    end_time(about);
+    expect_rest(&world);
+    close_world(&world);
+}
+
+static void a_peer_that_has_ended_is_not_sought_once_it_is_forgotten(void **state)
+{
+    const uint32_t message = CONTROL_KIND_OWN + 1;
+    struct world world;
+    (void)state;
+    open_world(&world);
+    struct control *const control = endpoint_control(world.ends[1]);
+    tell_and_hear(&world);
+    endpoint_close(world.ends[0]);
+    world.ends[0] = NULL;
+    assert_true(seeks(&world, PATIENCE_NS));
+    endpoint_peer_of((struct endpoint *)world.ends[1], 0)->gone.presence = PEER_ENDED;
+    control->ops->forget(control, 0);
+    expect_rest(&world);
+    assert_int_equal(control->ops->tell(control, 0, &message, sizeof message), TUTTI_OK);
+    expect_rest(&world);
+    close_world(&world);
+}
+
+/* Nothing was done to reach it before it was forgotten. */
+static void a_stranger_that_is_forgotten_is_not_sought_for_ever(void **state)
+{
+    const uint32_t message = CONTROL_KIND_OWN + 1;
+    struct world world;
+    (void)state;
+    open_world(&world);
+    struct control *const control = endpoint_control(world.ends[1]);
+    endpoint_close(world.ends[0]);
+    world.ends[0] = NULL;
+    control->ops->forget(control, 0);
+    assert_int_equal(control->ops->tell(control, 0, &message, sizeof message), TUTTI_OK);
+    assert_true(seeks(&world, PATIENCE_NS));
+    end_time(endpoint_peer_of((struct endpoint *)world.ends[1], 0));
+    expect_rest(&world);
+    close_world(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_connect_and_find_nothing_wrong),
         cmocka_unit_test(what_was_found_is_said_whatever_goes_wrong_besides),
         cmocka_unit_test(links_are_whole_and_have_the_signatures_of_a_router),
+        cmocka_unit_test(a_forgotten_peer_is_sought_for_a_while_and_again_when_it_is_told_something),
+        cmocka_unit_test(a_peer_that_has_ended_is_not_sought_once_it_is_forgotten),
+        cmocka_unit_test(a_stranger_that_is_forgotten_is_not_sought_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
