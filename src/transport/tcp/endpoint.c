@@ -384,6 +384,7 @@ static void control_forget(struct control *control, int peer)
         const uint64_t for_ns = about->gone.presence == PEER_ENDED ? 0 : CONTROL_FORGOTTEN_NS;
         about->is_forgotten = endpoint->any_forgotten = true;
         about->until_ns = clock_now_ns() + for_ns;
+        gone_release(&about->gone); /* nobody looks any more */
     }
     (void)error_unless_ok(TUTTI_OK, before);
 }

@@ -5,6 +5,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -216,6 +220,72 @@ static void a_stranger_that_is_forgotten_is_not_sought_for_ever(void **state)
     close_world(&world);
 }
 
+/* A port whose queue is full: connections to it stay under way. */
+struct full_port {
+    struct net_address address;
+    int listener, fillers[4];
+};
+
+static void open_full_port(struct full_port *port)
+{
+    struct sockaddr_in bound = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof bound;
+    port->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(port->listener, (struct sockaddr *)&bound, bytes), 0);
+    assert_int_equal(listen(port->listener, 0), 0);
+    assert_int_equal(getsockname(port->listener, (struct sockaddr *)&bound, &bytes), 0);
+    assert_true(net_address_parse("127.0.0.1", &port->address));
+    port->address.port = ntohs(bound.sin_port);
+    for (int i = 0; i < 4; i++) {
+        port->fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(port->fillers[i], (struct sockaddr *)&bound, bytes);
+    }
+}
+
+static void close_full_port(const struct full_port *port)
+{
+    for (int i = 0; i < 4; i++) close(port->fillers[i]);
+    close(port->listener);
+}
+
+/* The probe of its port is still under way when it is clear that the peer is gone, or when it is
+ * forgotten. */
+static void a_probe_ends_with_the_question(void **state)
+{
+    const uint64_t long_ns = UINT64_C(40000000000);
+    (void)state;
+    for (int is_forgotten = 0; is_forgotten < 2; is_forgotten++) {
+        struct full_port port;
+        struct peer_report report;
+        struct world world;
+        open_world(&world);
+        open_full_port(&port);
+        struct endpoint *const end = (struct endpoint *)world.ends[1];
+        struct control *const control = endpoint_control(world.ends[1]);
+        tell_and_hear(&world);
+        endpoint_close(world.ends[0]);
+        world.ends[0] = NULL;
+        const uint64_t end_ns = clock_now_ns() + PATIENCE_NS;
+        do {
+            if (clock_now_ns() > end_ns) fail_msg("the connection is not lost");
+            (void)end->base.ops->progress(&end->base);
+            control->ops->report(control, 0, &report);
+        } while (report.state != PEER_LOST);
+        struct gone *const gone = &endpoint_peer_of(end, 0)->gone;
+        endpoint_peer_of(end, 0)->is_at.port = port.address;
+        const uint64_t now = clock_now_ns();
+        assert_int_equal(control->ops->look(control, 0, now), PEER_PRESENT);
+        assert_true(gone->probe_fd >= 0);
+        if (is_forgotten)
+            control->ops->forget(control, 0);
+        else
+            assert_int_equal(control->ops->look(control, 0, now + long_ns), PEER_VANISHED);
+        assert_int_equal(gone->probe_fd, -1);
+        close_full_port(&port);
+        close_world(&world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +295,7 @@ int main(void)
         cmocka_unit_test(a_forgotten_peer_is_sought_for_a_while_and_again_when_it_is_told_something),
         cmocka_unit_test(a_peer_that_has_ended_is_not_sought_once_it_is_forgotten),
         cmocka_unit_test(a_stranger_that_is_forgotten_is_not_sought_for_ever),
+        cmocka_unit_test(a_probe_ends_with_the_question),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
