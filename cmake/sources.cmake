@@ -152,8 +152,8 @@ tutti_folder(library src/health
 
 tutti_folder(library src/call
     all_memory.c begin.c call.c cancel.c chosen.c complete.c crossing.c diagnose.c faulted.c gated.c group.c
-    handle.c calls_init.c message.c message_call.c on_device.c orphans.c own_call.c program.c progress.c refuse.c report.c
-    request.c staged.c start.c wait_loop.c)
+    handle.c calls_init.c message.c message_call.c message_watch.c on_device.c orphans.c own_call.c program.c progress.c
+    refuse.c report.c request.c staged.c start.c wait_loop.c)
 
 tutti_folder(library src/comm
     counters.c create.c derive.c derived_list.c explain.c footprint.c id.c join.c knowledge.c comm.c measured.c
