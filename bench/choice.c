@@ -92,8 +92,15 @@ static size_t block_bytes_of(enum collective collective, size_t bytes)
     case COLLECTIVE_ALLREDUCE:
     case COLLECTIVE_REDUCE:
     case COLLECTIVE_BROADCAST: return bytes;
-    default: return bytes / (size_t)options.ranks;
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_ALLTOALL:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
     }
+    return bytes / (size_t)options.ranks;
 }
 
 static double exact_us(const struct tune_site *site, const struct tune_question *question,

@@ -156,8 +156,8 @@ tutti_folder(library src/health
 
 tutti_folder(library src/call
     all_memory.c begin.c call.c cancel.c chosen.c complete.c crossing.c diagnose.c encoded.c faulted.c gated.c group.c
-    handle.c calls_init.c message.c message_call.c on_device.c orphans.c own_call.c program.c progress.c refuse.c repeat.c report.c
-    request.c staged.c start.c wait_loop.c)
+    handle.c calls_init.c message.c message_call.c message_watch.c on_device.c orphans.c own_call.c program.c progress.c
+    refuse.c repeat.c report.c request.c staged.c start.c wait_loop.c)
 
 tutti_folder(library src/comm
     counters.c create.c derive.c derived_list.c enlarge.c explain.c explain_encoding.c footprint.c grow.c id.c join.c knowledge.c comm.c

@@ -46,8 +46,17 @@ double norm_square_sum(const void *data, size_t count, enum tutti_dtype dtype)
     case TUTTI_FLOAT16: return square_sum_float16(data, count);
     case TUTTI_FLOAT8_E4M3: return square_sum_float8_e4m3(data, count);
     case TUTTI_FLOAT8_E5M2: return square_sum_float8_e5m2(data, count);
-    default: return square_sum_float32(data, count);
+    case TUTTI_FLOAT32:
+    case TUTTI_INT32:
+    case TUTTI_INT64:
+    case TUTTI_INT8:
+    case TUTTI_INT16:
+    case TUTTI_UINT8:
+    case TUTTI_UINT16:
+    case TUTTI_UINT32:
+    case TUTTI_UINT64: break;
     }
+    return square_sum_float32(data, count);
 }
 
 void norm_scale(void *data, size_t count, enum tutti_dtype dtype, double factor)
@@ -58,6 +67,14 @@ void norm_scale(void *data, size_t count, enum tutti_dtype dtype, double factor)
     case TUTTI_FLOAT16: scale_float16(data, count, factor); break;
     case TUTTI_FLOAT8_E4M3: scale_float8_e4m3(data, count, factor); break;
     case TUTTI_FLOAT8_E5M2: scale_float8_e5m2(data, count, factor); break;
-    default: scale_float32(data, count, factor);
+    case TUTTI_FLOAT32:
+    case TUTTI_INT32:
+    case TUTTI_INT64:
+    case TUTTI_INT8:
+    case TUTTI_INT16:
+    case TUTTI_UINT8:
+    case TUTTI_UINT16:
+    case TUTTI_UINT32:
+    case TUTTI_UINT64: scale_float32(data, count, factor); break;
     }
 }

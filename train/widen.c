@@ -24,7 +24,18 @@ void widen(enum tutti_dtype dtype, size_t count, const void *from, float *to)
     switch (dtype) {
     case TUTTI_BFLOAT16: widen_bfloat16(count, from, to); break;
     case TUTTI_FLOAT16: widen_float16(count, from, to); break;
-    default: memcpy(to, from, count * sizeof *to);
+    case TUTTI_FLOAT32:
+    case TUTTI_FLOAT64:
+    case TUTTI_INT32:
+    case TUTTI_INT64:
+    case TUTTI_FLOAT8_E4M3:
+    case TUTTI_FLOAT8_E5M2:
+    case TUTTI_INT8:
+    case TUTTI_INT16:
+    case TUTTI_UINT8:
+    case TUTTI_UINT16:
+    case TUTTI_UINT32:
+    case TUTTI_UINT64: memcpy(to, from, count * sizeof *to); break;
     }
 }
 
@@ -34,6 +45,17 @@ void narrow(enum tutti_dtype dtype, size_t count, const float *from, void *to)
     switch (dtype) {
     case TUTTI_BFLOAT16: narrow_bfloat16(count, from, to); break;
     case TUTTI_FLOAT16: narrow_float16(count, from, to); break;
-    default: memcpy(to, from, count * sizeof *from);
+    case TUTTI_FLOAT32:
+    case TUTTI_FLOAT64:
+    case TUTTI_INT32:
+    case TUTTI_INT64:
+    case TUTTI_FLOAT8_E4M3:
+    case TUTTI_FLOAT8_E5M2:
+    case TUTTI_INT8:
+    case TUTTI_INT16:
+    case TUTTI_UINT8:
+    case TUTTI_UINT16:
+    case TUTTI_UINT32:
+    case TUTTI_UINT64: memcpy(to, from, count * sizeof *from); break;
     }
 }

@@ -13,8 +13,7 @@
  * A plan says what every rank sends, receives, reduces and copies; docs/explanation/plan.md
  * explains it, and the text form in which steps are written. A plan is for one collective, one
  * number of ranks and, for a collective with a root, one root. It can do any count, dtype and
- * commutative operation. It can do other operations only if it combines operands in the order of
- * ranks.
+ * commutative op. It can do other ops only if it combines operands in the order of ranks.
  *
  * A plan runs only if it is proven: for separate buffers, for buffers in place, and for ranks of
  * both kinds together.

@@ -96,7 +96,7 @@ enum tutti_status {
     TUTTI_INVALID_BUFFER,    /* NULL with a count above zero, or overlapping in part */
     TUTTI_INVALID_COUNT,     /* a count does not fit into size_t, or counts do not fit each other */
     TUTTI_INVALID_DTYPE,     /* not a dtype */
-    TUTTI_INVALID_OP,        /* not an operation, or not for this dtype */
+    TUTTI_INVALID_OP,        /* not an op, or not for this dtype */
     TUTTI_INVALID_ROOT,      /* root is not a rank of the communicator */
     TUTTI_INVALID_RANK,      /* rank and size make no communicator */
     TUTTI_INVALID_OPTIONS,   /* an options struct or environment variable; the message says which */
@@ -133,7 +133,7 @@ TUTTI_API const char *tutti_status_text(enum tutti_status status);
  * this thread's next failing call; "" if there was no failure. Does not block. */
 TUTTI_API const char *tutti_error_message(void);
 
-/* ------------------------------------------------------------------------ dtypes and operations */
+/* ------------------------------------------------------------------------------- dtypes and ops */
 
 /* Reductions accumulate 8- and 16-bit floats in float32, in plan order, and round to nearest even
  * once per step. Integers wrap. */
@@ -154,7 +154,8 @@ enum tutti_dtype {
     TUTTI_UINT64
 };
 
-/* An operation: a constant below, or the result of tutti_op_create. Compare operations by ==. */
+/* An op, which says how elements are reduced: a constant below, or the result of tutti_op_create.
+ * Compare ops by ==. */
 typedef const struct tutti_operation *tutti_op;
 #define TUTTI_SUM ((tutti_op)1)
 #define TUTTI_PROD ((tutti_op)2)
@@ -175,12 +176,12 @@ typedef const struct tutti_operation *tutti_op;
 typedef void tutti_combine(const void *left, const void *right, void *result, size_t count,
                            enum tutti_dtype dtype, void *context);
 
-/* A user-defined operation. Every rank creates its own, which must be the same on all ranks. */
+/* A user-defined op. Every rank creates its own, which must be the same on all ranks. */
 struct tutti_op_options {
     size_t size_bytes;      /* sizeof(struct tutti_op_options); TUTTI_OP_OPTIONS_INIT sets it */
     const char *name;       /* the same on all ranks; copied, up to 31 characters; NULL: "user" */
     tutti_combine *combine; /* associative; NULL: the sum times `factor` */
-    void *context;          /* passed to combine; must live as long as the operation */
+    void *context;          /* passed to combine; must live as long as the op */
     int commutative; /* not 0: operands may come in any order; 0: always in the order of ranks */
     double factor;   /* without combine: result = factor * sum, rounded once; not 0; floats only */
 };
@@ -189,11 +190,11 @@ struct tutti_op_options {
         sizeof(struct tutti_op_options), NULL, NULL, NULL, 0, 1.0 \
     }
 
-/* Makes an operation. The options are copied. Local; any thread; does not block. On failure
+/* Makes an op. The options are copied. Local; any thread; does not block. On failure
  * (INVALID_OPTIONS, NO_MEMORY) *op is NULL. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_op_create(const struct tutti_op_options *options,
                                                            tutti_op *op);
-/* Frees an operation. No started or prepared call may still use it. op may be NULL or a constant.
+/* Frees an op. No started or prepared call may still use it. op may be NULL or a constant.
  * Local; any thread; does not block. */
 TUTTI_API enum tutti_status tutti_op_free(tutti_op op);
 
@@ -202,7 +203,7 @@ TUTTI_API size_t tutti_dtype_size(enum tutti_dtype dtype);
 /* "float32" and so on; "unknown" if dtype is invalid. Static, never NULL. Any thread; does not
  * block. */
 TUTTI_API const char *tutti_dtype_name(enum tutti_dtype dtype);
-/* "sum" and so on, or the name with which the operation was created (valid until it is freed);
+/* "sum" and so on, or the name with which the op was created (valid until it is freed);
  * "unknown" if op is invalid. Any thread; does not block. */
 TUTTI_API const char *tutti_op_name(tutti_op op);
 
@@ -373,7 +374,7 @@ TUTTI_API enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
 /* Says which algorithm a call on this communicator would take, and why. The first line names the
  * chosen algorithm and who chose it. A line for each algorithm follows, with the time that the cost
  * model predicts for it, the fastest first. Then come the algorithms that cannot do the call, with
- * the reason. All of this is for private memory, an operation that commutes, and the communicator's
+ * the reason. All of this is for private memory, an op that commutes, and the communicator's
  * own settings. collective: "allreduce" and so on; count and dtype as in that call. text: gets as
  * much as fits into text_bytes, and a zero at the end. Not collective. Any thread; does not block,
  * but takes some milliseconds for a size that no call has had before. INVALID_OPTIONS: there is no
@@ -597,7 +598,7 @@ struct tutti_call_options {
  * which ends the communicator.
  *
  * INVALID_BUFFER: managed memory, or memory of several GPUs. UNSUPPORTED: the stream is being
- * captured into a graph; an operation made from a function; send and recv with a stream. */
+ * captured into a graph; an op made from a function; send and recv with a stream. */
 
 /* Blocks until the request is done or its deadline has passed, then frees it and sets *request to
  * NULL. Returns the operation's status. One thread per request. */

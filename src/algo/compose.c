@@ -302,8 +302,15 @@ static uint32_t block_count(enum collective collective, int rank_count)
     case COLLECTIVE_ALLREDUCE:
     case COLLECTIVE_REDUCE:
     case COLLECTIVE_BROADCAST: return 1;
-    default: return (uint32_t)rank_count;
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_ALLTOALL:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
     }
+    return (uint32_t)rank_count;
 }
 
 static uint32_t class_count(const struct plan_shape *shape)

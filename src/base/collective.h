@@ -46,8 +46,14 @@ static inline size_t collective_blocks_sent(enum collective collective, bool is_
     case COLLECTIVE_SCATTER: return is_root ? (size_t)rank_count : 0;
     case COLLECTIVE_REDUCE_SCATTER:
     case COLLECTIVE_ALLTOALL: return (size_t)rank_count;
-    default: return 1;
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_REDUCE:
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
     }
+    return 1;
 }
 static inline size_t collective_blocks_received(enum collective collective, bool is_root,
                                                 int rank_count)
@@ -57,8 +63,14 @@ static inline size_t collective_blocks_received(enum collective collective, bool
     case COLLECTIVE_GATHER: return is_root ? (size_t)rank_count : 0;
     case COLLECTIVE_ALLGATHER:
     case COLLECTIVE_ALLTOALL: return (size_t)rank_count;
-    default: return 1;
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_BROADCAST:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
     }
+    return 1;
 }
 /* Each rank gives its block, or gets it. This defines "in place": the input of a collective that
  * gathers is the rank's own block of its output, and the output of a collective that scatters is

@@ -38,8 +38,15 @@ bool op_is_for(const struct tutti_operation *operation, enum tutti_dtype dtype)
     case OP_BOR:
     case OP_BXOR: return !is_float;
     case OP_SCALED_SUM: return is_float;
-    default: return true;
+    case OP_SUM:
+    case OP_PROD:
+    case OP_MIN:
+    case OP_MAX:
+    case OP_AVG:
+    case OP_USER:
+    case OP_COUNT: break;
     }
+    return true;
 }
 
 const char *op_kind_name(enum op kind)

@@ -26,8 +26,8 @@ void calls_finish(struct tutti_comm *comm)
         struct tutti_request *request = NULL;
         if (domain_try_lock(&comm->team.domain)) {
             calls_progress(comm);
-            request =
-                comm->calls.running_count > 0 ? &comm->calls.order[0]->base : comm->messages.first;
+            request = comm->calls.running_count > 0 ? &comm->calls.order[0]->base
+                                                    : message_watch_any(&comm->messages.watch);
             health_unlock(&comm->health);
         }
         if (request != NULL) call_await_started(comm, request);

@@ -91,27 +91,23 @@ static const struct transport_ops alone_ops = {
 
 /* ---------------------------------------------------------------------------- lists of requests */
 
+static void count(struct tutti_comm *comm, uint32_t more)
+{
+    atomic_store_explicit(&comm->messages.count,
+                          atomic_load_explicit(&comm->messages.count, memory_order_relaxed) + more,
+                          memory_order_relaxed);
+}
+
 static void add(struct tutti_comm *comm, struct message_request *request)
 {
-    request->base.previous = NULL;
-    request->base.after = comm->messages.first;
-    if (comm->messages.first != NULL) comm->messages.first->previous = &request->base;
-    comm->messages.first = &request->base;
-    atomic_store_explicit(&comm->messages.count,
-                          atomic_load_explicit(&comm->messages.count, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
+    message_list_insert(&comm->messages.watch.first, &request->base);
+    count(comm, 1);
 }
 
 static void take_out(struct tutti_comm *comm, struct message_request *request)
 {
-    if (request->base.after != NULL) request->base.after->previous = request->base.previous;
-    if (request->base.previous != NULL)
-        request->base.previous->after = request->base.after;
-    else
-        comm->messages.first = request->base.after;
-    atomic_store_explicit(&comm->messages.count,
-                          atomic_load_explicit(&comm->messages.count, memory_order_relaxed) - 1,
-                          memory_order_relaxed);
+    message_list_take_out(&request->base);
+    count(comm, UINT32_MAX);
 }
 
 static enum tutti_status truncated(const struct message_request *request)
@@ -187,8 +183,8 @@ static void fail_all(struct tutti_comm *comm)
                                           .any_referenced = comm->messages.p2p != NULL &&
                                                             p2p_is_referenced(comm->messages.p2p)};
     if (comm->team.size > 1) health_quiesce(&comm->health, &engagement);
-    while (comm->messages.first != NULL) {
-        struct message_request *request = request_message(comm->messages.first);
+    for (struct tutti_request *any; (any = message_watch_any(&comm->messages.watch)) != NULL;) {
+        struct message_request *request = request_message(any);
         take_out(comm, request);
         request_finish(&request->base, status);
     }
@@ -300,7 +296,8 @@ bool messages_progress(struct tutti_comm *comm)
     }
     moved |= move_messages(comm);
     look_for_faults(comm);
-    if (!board_has_failed(comm->health.board) || comm->messages.first == NULL) return moved;
+    if (!board_has_failed(comm->health.board) || message_watch_any(&comm->messages.watch) == NULL)
+        return moved;
     fail_all(comm);
     return true;
 }
@@ -454,6 +451,7 @@ bool diagnose_message(struct tutti_comm *comm, struct message_request *request, 
                                      known_to_be_stopped(&comm->health, peer, now_ns));
     }
     const int leaver = leaver_waited_for(comm, peer);
+    comm->messages.watch.looks_again |= leaver >= 0;
     /* Messages of the rank that left may still lie here, and have no room. */
     if (leaver >= 0 && (request->message.is_send || p2p_held_back(comm->messages.p2p, peer) < 0)) {
         network_read_all(&comm->health);

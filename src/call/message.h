@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "call/message_watch.h"
 #include "call/request.h"
 #include "p2p/p2p.h"
 #include "transport/transport.h"
@@ -15,7 +16,7 @@
 struct messages {
     struct p2p *p2p;                    /* from the first message on */
     struct transport alone;             /* for a communicator of one rank */
-    struct tutti_request *first;        /* the requests that are not done */
+    struct message_watch watch;         /* over the requests that are not done */
     struct tutti_request *_Atomic free; /* taken with the domain held */
     struct request_queue queue;
     struct tutti_request *_Atomic free_queued; /* taken with the lock of struct requests held */

@@ -125,6 +125,7 @@ struct tutti_request {
     struct tutti_request *next;             /* in a queue */
     struct tutti_request *next_made;        /* in the list of all requests of the communicator */
     struct tutti_request *after, *previous; /* in one list: unfinished messages, or orphans */
+    struct tutti_request **list;            /* of unfinished messages, in which it is; NULL: none */
 };
 
 /* A call under way. A prepared one keeps its program and its extra. */

@@ -16,6 +16,7 @@
 #include "call/crossing.h"
 #include "call/diagnose.h"
 #include "call/message.h"
+#include "call/message_watch.h"
 #include "call/on_device.h"
 #include "call/progress.h"
 #include "call/report.h"
@@ -120,24 +121,11 @@ static void look_sometimes(struct tutti_comm *comm, struct call_request *request
     if (is_time_to_look(&request->base, timeout_ns, now)) diagnose_call(comm, request, now);
 }
 
-/* There may be thousands: what takes a system call is done once for all. */
-static void look_at_messages(struct tutti_comm *comm, uint64_t now)
-{
-    bool looked_for_deaths = false;
-    for (struct tutti_request *r = comm->messages.first; r != NULL; r = r->after) {
-        struct message_request *const request = request_message(r);
-        if (!is_time_to_look(r, request->call.timeout_ns, now)) continue;
-        if (!looked_for_deaths && diagnose_deaths(comm, r)) return;
-        looked_for_deaths = true;
-        if (diagnose_message(comm, request, now) || board_has_failed(comm->health.board)) return;
-    }
-}
-
 static void look_at_started(struct tutti_comm *comm, uint64_t now)
 {
     if (now - comm->calls.looked_ns < LOOK_NS / 8) return;
     comm->calls.looked_ns = now;
-    look_at_messages(comm, now);
+    message_watch_look(comm, now);
     for (int i = 0; i < comm->calls.running_count; i++)
         look_sometimes(comm, comm->calls.order[i], now);
 }
@@ -253,10 +241,12 @@ void call_await_started(struct tutti_comm *comm, struct tutti_request *request)
 {
     struct backoff backoff = {0};
     struct crossing_wait wait = {0};
+    struct message_waiter waiter = {.request = request};
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) {
         /* The thread that has the domain moves this request, too: perhaps on this CPU. */
         if (domain_is_wanted(&comm->team.domain) || !domain_try_lock(&comm->team.domain)) {
             if (yield_awake(comm, &backoff)) continue;
+            message_watch_begin(comm, &waiter);
             nanosleep(&(struct timespec){0, NAP_NS}, NULL);
             crossing_wait(comm, request, &wait);
             continue;
@@ -264,6 +254,7 @@ void call_await_started(struct tutti_comm *comm, struct tutti_request *request)
         if (!drive_awake(comm, request, &backoff)) {
             if (!request->is_message && is_running(comm, request_call(request)))
                 sleep_in_call(comm, request_call(request), backoff.since_ns);
+            message_watch_begin(comm, &waiter);
             sleep_until_something(comm);
             look_at_started(comm, clock_now_ns());
             crossing_wait(comm, request, &wait);
@@ -273,6 +264,7 @@ void call_await_started(struct tutti_comm *comm, struct tutti_request *request)
         else
             domain_unlock(&comm->team.domain);
     }
+    message_watch_end(comm, &waiter);
     crossing_end_wait(comm, &wait);
 }
 

@@ -310,7 +310,8 @@ static void read_record(struct hello *hello)
     case CALL: read_call(hello); break;
     case ANSWER: read_answer(hello); break;
     case PROOF: read_proof(hello); break;
-    default: read_welcome(hello); break;
+    case WELCOME: read_welcome(hello); break;
+    case RECORD_COUNT: break;
     }
 }
 

@@ -36,8 +36,16 @@ static inline unsigned trial_exponent_bits(enum tutti_dtype dtype)
     case TUTTI_FLOAT16:
     case TUTTI_FLOAT8_E5M2: return 5;
     case TUTTI_FLOAT8_E4M3: return 4;
-    default: return 0;
+    case TUTTI_INT32:
+    case TUTTI_INT64:
+    case TUTTI_INT8:
+    case TUTTI_INT16:
+    case TUTTI_UINT8:
+    case TUTTI_UINT16:
+    case TUTTI_UINT32:
+    case TUTTI_UINT64: break;
     }
+    return 0;
 }
 
 /* Its bits. */

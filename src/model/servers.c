@@ -20,8 +20,12 @@ int servers_count(const struct servers *servers, enum model_resource resource)
     case MODEL_CORE: return machine->host_count * machine->core_count;
     case MODEL_UPLINK_OUT:
     case MODEL_UPLINK_IN: return machine->rack_count;
-    default: return machine->host_count;
+    case MODEL_MEMORY:
+    case MODEL_CARD_OUT:
+    case MODEL_CARD_IN:
+    case MODEL_RESOURCES: break;
     }
+    return machine->host_count;
 }
 
 bool servers_init(struct servers *servers, const struct model_machine *machine, bool have_rested)
@@ -165,7 +169,8 @@ bool servers_fly_on(struct servers *servers, struct events *events, uint64_t now
             pass(servers, MODEL_UPLINK_IN, model_rack_of(machine, to_host), uplink, now_ps, flight);
         events_add(events, at_ps + latency_ps, FLIGHT_CARD_IN, index);
         return false;
-    default: break;
+    case FLIGHT_CARD_IN:
+    case FLIGHT_EVENTS: break;
     }
     flight->finish_ps += latency_ps;
     pass(servers, MODEL_CARD_IN, to_host, &machine->card, now_ps, flight);

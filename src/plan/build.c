@@ -98,8 +98,12 @@ static uint64_t class_count(const struct plan_shape *shape)
     case COLLECTIVE_ALLTOALL: return all * all > UINT32_MAX ? UINT64_MAX : all * all * parts;
     case COLLECTIVE_BARRIER:
     case COLLECTIVE_COUNT: return 0;
-    default: return all * parts;
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_REDUCE_SCATTER: break;
     }
+    return all * parts;
 }
 
 static void check_identity(struct plan_builder *builder)

@@ -19,8 +19,15 @@ static int owner_of(const struct plan_shape *shape, uint32_t class)
     case COLLECTIVE_GATHER:
     case COLLECTIVE_ALLGATHER: return (int)block;
     case COLLECTIVE_ALLTOALL: return (int)(block / (uint32_t)shape->rank_count);
-    default: return shape->root;
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_REDUCE:
+    case COLLECTIVE_BROADCAST:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
     }
+    return shape->root;
 }
 
 /* All ranks' trees of an allreduce's chunk must be one; all trees of the plan, if it claims so. */

@@ -45,6 +45,8 @@ enum {
     CONTROL_TROUBLE_MAX = 160
 };
 
+#define CONTROL_FORGOTTEN_NS UINT64_C(30000000000)
+
 enum peer_state {
     PEER_UNUSED, /* no link to it was opened, no connection made */
     PEER_WANTED, /* no connection carries data yet */
@@ -106,9 +108,11 @@ struct control_ops {
     /* OK, or the error by which the last `progress` found that this rank can no longer reach its
      * peers; then it also sets this thread's error message. */
     enum tutti_status (*check)(const struct control *control);
-    /* The peer has left, or is taken for dead: nothing waits for it any more. An attempt to connect
-     * to it goes on all the same, since a rank that is taken for dead by mistake has to hear of the
-     * agreement on that. */
+    /* The peer has left, or is taken for dead: nothing waits for it any more. Attempts to connect to
+     * it go on all the same for CONTROL_FORGOTTEN_NS, since a rank that is taken for dead by mistake
+     * has to hear of the agreement on that; then they end, so that a rank that never comes back
+     * costs nothing. If it is told something later, or asks for a connection, they begin again for
+     * as long. No attempt is made once it is known to have ended. */
     void (*forget)(struct control *control, int peer);
 };
 

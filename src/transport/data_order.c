@@ -1,6 +1,7 @@
 #include "transport/data_order.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,8 @@ struct data_order {
     struct queue **queues; /* of each rank; NULL: none was held */
     uint64_t *told;        /* by each rank: it has sent so many messages on links */
     bool any_held, is_stopped;
-    struct log_limit nonsense; /* greetings that make none */
+    struct log_limit nonsense;   /* greetings that make none */
+    struct log_limit overstated; /* numbers that cannot be true */
 };
 
 static bool has_links(const struct data_order *order)
@@ -130,6 +132,19 @@ static void log_nonsense(struct data_order *order, int peer)
     log_write(LOG_WARN, "peer %d: what it says of its links makes no sense%s", peer, more);
 }
 
+/* How many messages the peer has sent on links, as it says; 0: it cannot have sent so many. */
+static uint64_t believe(struct data_order *order, int peer, uint64_t sent)
+{
+    char more[LOG_LIMIT_TEXT_SIZE];
+    if (!has_links(order) || order->links->ordered->told(order->links, peer, sent)) return sent;
+    if (log_limit_allows(&order->overstated, clock_now_ns(), more))
+        log_write(LOG_WARN,
+                  "peer %d: it says that it sent %" PRIu64
+                  " messages on its links, which had no room for so many%s",
+                  peer, sent, more);
+    return 0;
+}
+
 void data_order_hear(struct data_order *order, int peer, const void *sealed, size_t bytes)
 {
     struct order_envelope envelope;
@@ -139,6 +154,7 @@ void data_order_hear(struct data_order *order, int peer, const void *sealed, siz
     bytes -= sizeof envelope;
     memcpy(&envelope, (const char *)sealed + bytes, sizeof envelope);
     memcpy(&kind, sealed, sizeof kind);
+    envelope.after = believe(order, peer, envelope.after);
     if (order->told[peer] < envelope.after) order->told[peer] = envelope.after;
     if (kind == CONTROL_KIND_GREETING) {
         if (order->links != NULL &&

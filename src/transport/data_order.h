@@ -11,6 +11,10 @@
  * CONTROL_MESSAGES_MAX wait already, since control may not lose one. Data that comes later than a
  * message "I have left" is then taken for lost, and its call fails.
  *
+ * The number is foreign. Links bound how far their sender may be ahead of what has come, so they
+ * know numbers that cannot be true (`told`). A peer that says one is at fault, and the message is
+ * heard at once.
+ *
  * The same numbers tell links what they cannot see by themselves: that a peer which is heard has
  * sent messages that do not come (`examine`). Whether a peer whose links fail is taken for gone is
  * decided here for all kinds of links (doubt.h).
@@ -56,6 +60,9 @@ struct data_order_ops {
      * come without a gap. */
     uint64_t (*sent)(const struct transport *transport, int peer);
     uint64_t (*taken)(const struct transport *transport, int peer);
+    /* The peer says by control that it has sent so many messages, which is foreign. False: it may
+     * not send as many before more have come; then its links are at fault, and the log says so. */
+    bool (*told)(struct transport *transport, int peer, uint64_t sent);
     /* A greeting has come from that peer; it is foreign. False: it makes no sense, or is not
      * expected; the log says so. */
     bool (*greeted)(struct transport *transport, int peer, const void *greeting, size_t bytes);

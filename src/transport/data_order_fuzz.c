@@ -10,7 +10,7 @@
 #include "transport/data_order.h"
 #include "transport/transport.h"
 
-enum { SIZE = 3 };
+enum { SIZE = 3, AHEAD_MAX = 40 };
 
 struct script {
     struct transport links;
@@ -36,12 +36,27 @@ static uint64_t taken(const struct transport *links, int peer)
     return script_of(links)->taken[peer];
 }
 
+/* A peer that overstates loses its links. */
+static bool told(struct transport *links, int peer, uint64_t sent)
+{
+    struct script *const script = script_of(links);
+    const bool is_possible = sent <= script->taken[peer] + AHEAD_MAX;
+    if (!is_possible) script->report[peer].is_up = false;
+    return is_possible;
+}
+
 static bool greeted(struct transport *links, int peer, const void *greeting, size_t bytes)
 {
     (void)peer, (void)greeting;
     if (bytes < sizeof(uint32_t) || bytes > CONTROL_MESSAGE_BYTES_MAX) abort();
     script_of(links)->heard++;
     return true;
+}
+
+/* What control says of the peer to links is what they could believe. */
+static void examine(struct transport *links, int peer, const struct link_evidence *evidence)
+{
+    if (evidence->told > script_of(links)->taken[peer] + AHEAD_MAX) abort();
 }
 
 static void report(const struct transport *links, int peer, struct link_report *of_peer)
@@ -57,7 +72,8 @@ static void forget(struct transport *links, int peer)
 static const struct data_order_ops ordered = {.sent = sent,
                                               .taken = taken,
                                               .greeted = greeted,
-                                              .examine = ordered_not_examined,
+                                              .told = told,
+                                              .examine = examine,
                                               .report = report,
                                               .check = ordered_is_sound,
                                               .forget = forget};
@@ -88,7 +104,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size -= 2;
         switch (what) {
         case 0: script.taken[peer] += bytes; break;
-        case 1: data_order_progress(script.order); break;
+        case 1:
+            data_order_progress(script.order);
+            (void)data_order_look(script.order, peer, 0, bytes);
+            break;
         case 2: script.report[peer].trouble_ns = bytes; break;
         case 3: script.report[peer].is_up = bytes % 2 != 0; break;
         case 4:

@@ -18,6 +18,7 @@ enum {
     SIZE = 3,
     PEER = 1,
     KIND = 3,
+    AHEAD_MAX = 16, /* messages on links that may be under way */
     SEALED_MAX = CONTROL_MESSAGE_BYTES_MAX + CONTROL_ENVELOPE_BYTES
 };
 
@@ -48,6 +49,14 @@ static uint64_t sent(const struct transport *links, int peer)
 static uint64_t taken(const struct transport *links, int peer)
 {
     return world_of(links)->taken[peer];
+}
+
+static bool told(struct transport *links, int peer, uint64_t number)
+{
+    struct world *const world = world_of(links);
+    if (number <= world->taken[peer] + AHEAD_MAX) return true;
+    world->report[peer] = (struct link_report){.is_broken = true};
+    return false;
 }
 
 static bool greeted(struct transport *links, int peer, const void *greeting, size_t bytes)
@@ -83,6 +92,7 @@ static void forget(struct transport *links, int peer)
 
 static const struct data_order_ops ordered = {.sent = sent,
                                               .taken = taken,
+                                              .told = told,
                                               .greeted = greeted,
                                               .examine = examine,
                                               .report = report,
@@ -214,6 +224,34 @@ static void a_message_says_what_was_sent_before_it(void **state)
     }
 }
 
+/* The number is foreign: believed, it would hold back what the peer says, and let links wait for
+ * messages that never come. */
+static void a_number_that_cannot_be_true_is_not_believed(void **state)
+{
+    const uint64_t wrong[] = {AHEAD_MAX + 4, UINT64_MAX, UINT64_MAX - 1};
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct world world;
+        struct kept_log log;
+        struct peer_report known = {.state = PEER_UP};
+        open_world(&world, true);
+        world.taken[PEER] = 3;
+        come(&world, 0, AHEAD_MAX + 3); /* as many as may be under way */
+        expect_heard(&world, 0);
+        kept_log_begin(&log);
+        come(&world, 1, wrong[i]);
+        come(&world, 2, wrong[i]);
+        assert_int_equal(kept_log_end(&log, "peer 1: ", "had no room for so many"), 1);
+        data_order_progress(world.order);
+        expect_heard(&world, 3); /* its links are broken: nothing waits for them */
+        assert_int_equal(data_order_look(world.order, PEER, 3, 4), PEER_PRESENT);
+        assert_int_equal(world.evidence.told, AHEAD_MAX + 3);
+        data_order_report(world.order, PEER, &known);
+        assert_int_equal(known.state, PEER_BROKEN);
+        data_order_free(world.order);
+    }
+}
+
 /* They come to the links, however much data is missing: without them none can come. */
 static void greetings_are_for_links_alone_and_wait_for_nothing(void **state)
 {
@@ -320,6 +358,7 @@ int main(void)
         cmocka_unit_test(nothing_waits_for_links_that_fail),
         cmocka_unit_test(too_many_that_wait_are_heard_in_order),
         cmocka_unit_test(a_message_says_what_was_sent_before_it),
+        cmocka_unit_test(a_number_that_cannot_be_true_is_not_believed),
         cmocka_unit_test(greetings_are_for_links_alone_and_wait_for_nothing),
         cmocka_unit_test(nonsense_is_reported_once_in_a_while),
         cmocka_unit_test(what_has_no_kind_or_is_too_long_is_dropped),

@@ -116,7 +116,13 @@ static bool is_far(const struct tune_site *site, const struct tune_question *que
     case COLLECTIVE_ALLREDUCE:
     case COLLECTIVE_REDUCE:
     case COLLECTIVE_BROADCAST: break;
-    default: bytes *= (size_t)site->rank_count; break;
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_ALLTOALL:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: bytes *= (size_t)site->rank_count; break;
     }
     return bytes >= site->within->sizes.stream_bytes_min;
 }

@@ -12,8 +12,13 @@ static const char *collective_of(const struct tune_entry *entry)
     case COLLECTIVE_BROADCAST: return "broadcast";
     case COLLECTIVE_ALLGATHER: return "allgather";
     case COLLECTIVE_REDUCE_SCATTER: return "reducescatter";
-    default: return NULL;
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_ALLTOALL:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
     }
+    return NULL;
 }
 
 /* NULL: NCCL has none. Its tree is double, and only for allreduce. */

@@ -12,8 +12,14 @@ uint32_t contents_cell_count(const struct plan_shape *shape)
     case COLLECTIVE_ALLREDUCE:
     case COLLECTIVE_REDUCE:
     case COLLECTIVE_BROADCAST: return shape->parts;
-    default: return (uint32_t)shape->rank_count * shape->parts;
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_ALLTOALL:
+    case COLLECTIVE_COUNT: break;
     }
+    return (uint32_t)shape->rank_count * shape->parts;
 }
 
 /* Finds the cell of a rank that shows a class; false: the class only passes through. Classes

@@ -118,8 +118,15 @@ static double least_blocks(const struct plan_shape *shape)
     case COLLECTIVE_ALLREDUCE: return 2 * (n - 1) / n;
     case COLLECTIVE_REDUCE:
     case COLLECTIVE_BROADCAST: return 1;
-    default: return n - 1;
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_ALLTOALL:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
     }
+    return n - 1;
 }
 
 /* ------------------------------------------------------------------------------------- the data */

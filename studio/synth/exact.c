@@ -364,8 +364,15 @@ static enum collective asked_backwards(enum collective collective)
     case COLLECTIVE_REDUCE: return COLLECTIVE_BROADCAST;
     case COLLECTIVE_REDUCE_SCATTER: return COLLECTIVE_ALLGATHER;
     case COLLECTIVE_SCATTER: return COLLECTIVE_GATHER; /* a flow */
-    default: return COLLECTIVE_COUNT;
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_BROADCAST:
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_ALLTOALL:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
     }
+    return COLLECTIVE_COUNT;
 }
 
 static enum tutti_status ask_backwards(const struct synth_graph *graph, struct plan_shape *shape,

@@ -448,7 +448,14 @@ static enum tutti_status schedule_reversed(const struct synth_graph *graph,
     switch (shape->collective) {
     case COLLECTIVE_REDUCE: copied.collective = COLLECTIVE_BROADCAST; break;
     case COLLECTIVE_SCATTER: copied.collective = COLLECTIVE_GATHER; break;
-    default: copied.collective = COLLECTIVE_ALLGATHER;
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_BROADCAST:
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_ALLTOALL:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: copied.collective = COLLECTIVE_ALLGATHER; break;
     }
     TRY(synth_graph_reverse(graph, &reversed));
     enum tutti_status status =

@@ -66,8 +66,13 @@ static bool is_for_trees(const struct lay *lay)
     case COLLECTIVE_REDUCE_SCATTER:
     case COLLECTIVE_REDUCE: return up && !down;
     case COLLECTIVE_ALLREDUCE: return up && down;
-    default: return false;
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_ALLTOALL:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
     }
+    return false;
 }
 
 static enum tutti_status count_chunks(struct lay_out *layout)

@@ -35,8 +35,13 @@ int synth_chunk_source(const struct plan_shape *shape, int chunk)
     case COLLECTIVE_GATHER:
     case COLLECTIVE_ALLGATHER: return block;
     case COLLECTIVE_ALLTOALL: return block / shape->rank_count;
-    default: return -1;
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_REDUCE:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
     }
+    return -1;
 }
 
 bool synth_chunk_wanted(const struct plan_shape *shape, int chunk, int rank)
@@ -48,8 +53,13 @@ bool synth_chunk_wanted(const struct plan_shape *shape, int chunk, int rank)
     case COLLECTIVE_SCATTER:
     case COLLECTIVE_REDUCE_SCATTER: return rank == block;
     case COLLECTIVE_ALLTOALL: return rank == block % shape->rank_count;
-    default: return true;
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_BROADCAST:
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
     }
+    return true;
 }
 
 enum tutti_status synth_steps_init(struct synth_steps *steps, const struct plan_shape *shape,
@@ -101,8 +111,13 @@ static enum collective reverse_of(enum collective collective)
     case COLLECTIVE_GATHER: return COLLECTIVE_SCATTER;
     case COLLECTIVE_SCATTER: return COLLECTIVE_GATHER;
     case COLLECTIVE_ALLTOALL: return COLLECTIVE_ALLTOALL;
-    default: return COLLECTIVE_COUNT;
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_REDUCE:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
     }
+    return COLLECTIVE_COUNT;
 }
 
 /* Backwards, block (s, d) of an alltoall goes from d to s. */

@@ -231,8 +231,17 @@ static int shelf_of(const struct picture *picture, int node)
     case TOPO_NIC: return SHELF_NICS;
     case TOPO_ACCELERATOR: return SHELF_ACCELERATORS;
     case TOPO_RANK: return SHELF_RANKS;
-    default: return SHELF_OTHERS;
+    case TOPO_CLUSTER:
+    case TOPO_RACK:
+    case TOPO_MACHINE:
+    case TOPO_PACKAGE:
+    case TOPO_NUMA:
+    case TOPO_CACHE:
+    case TOPO_CORE:
+    case TOPO_PU:
+    case TOPO_KIND_COUNT: break;
     }
+    return SHELF_OTHERS;
 }
 
 static int head_of(const struct box *box)
@@ -460,8 +469,17 @@ static const char *look_of(const struct topo_node *node, int depth)
     case TOPO_NIC: return "bn";
     case TOPO_ACCELERATOR: return "ba";
     case TOPO_PU: return "bp";
-    default: return depth % 2 == 0 ? "b0" : "b1";
+    case TOPO_CLUSTER:
+    case TOPO_RACK:
+    case TOPO_MACHINE:
+    case TOPO_PACKAGE:
+    case TOPO_NUMA:
+    case TOPO_CACHE:
+    case TOPO_CORE:
+    case TOPO_RANK:
+    case TOPO_KIND_COUNT: break;
     }
+    return depth % 2 == 0 ? "b0" : "b1";
 }
 
 static int depth_of(const struct picture *picture, int node)

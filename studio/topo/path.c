@@ -106,8 +106,17 @@ static bool passes(const struct graph *graph, int node, int to)
     case TOPO_PU:
     case TOPO_CORE:
     case TOPO_ACCELERATOR: return graph->above[node] || nodes[to].parent == node;
-    default: return true;
+    case TOPO_CLUSTER:
+    case TOPO_RACK:
+    case TOPO_SWITCH:
+    case TOPO_MACHINE:
+    case TOPO_PACKAGE:
+    case TOPO_NUMA:
+    case TOPO_CACHE:
+    case TOPO_NIC:
+    case TOPO_KIND_COUNT: break;
     }
+    return true;
 }
 
 static struct topo_reach extend(const struct topo_reach *path, int node,

@@ -146,6 +146,11 @@ static enum tutti_status read_entry(const struct part *part, struct trace_json *
     entry->is_gated = json_is_true(json_object_get(part->object, "waits_for_gate"));
     TRY(read_place(part, "waits_for", trace, &waits, &entry->waits_for));
     if (entry->waits_for < 0) return TUTTI_OK;
+    if (!is_message && trace->places[entry->waits_for].rank == trace->own.rank)
+        return fail(&waits, "rank",
+                    "another rank than the dump's own, %d, is expected: no rank "
+                    "waits for itself in a collective",
+                    trace->own.rank);
     entry->is_stopped = json_is_true(json_object_get(waits.object, "stopped"));
     return read_number(&waits, "since_ns", true, &entry->since_ns);
 }
@@ -349,7 +354,8 @@ static int by_communicator_and_rank(const void *a, const void *b)
     const int order = strcmp(left->communicator, right->communicator);
     if (order != 0) return order;
     if (left->own.rank != right->own.rank) return left->own.rank < right->own.rank ? -1 : 1;
-    return left->wall_ns > right->wall_ns ? -1 : left->wall_ns < right->wall_ns;
+    if (left->wall_ns != right->wall_ns) return left->wall_ns > right->wall_ns ? -1 : 1;
+    return left->monotonic_ns > right->monotonic_ns ? -1 : left->monotonic_ns < right->monotonic_ns;
 }
 
 void trace_json_sort(struct trace_json *all, size_t count)
@@ -362,6 +368,18 @@ size_t trace_json_group(const struct trace_json *all, size_t count)
     size_t end = 0;
     while (end < count && strcmp(all[end].communicator, all[0].communicator) == 0) end++;
     return end;
+}
+
+size_t trace_json_keep_newest(struct trace_json *all, size_t count)
+{
+    size_t kept = 1;
+    for (size_t t = 1; t < count; t++) {
+        if (all[t].size != all[0].size || all[t].own.rank == all[kept - 1].own.rank) continue;
+        const struct trace_json counts = all[t];
+        all[t] = all[kept];
+        all[kept++] = counts;
+    }
+    return kept;
 }
 
 const struct trace_entry *trace_json_operation(const struct trace_json *trace, uint64_t number)

@@ -109,6 +109,10 @@ void trace_json_release(struct trace_json *trace);
 void trace_json_sort(struct trace_json *all, size_t count);
 /* Of dumps that are sorted: how many of the first ones are of one communicator. */
 size_t trace_json_group(const struct trace_json *all, size_t count);
+/* Of the sorted dumps of one communicator, one at least: moves those that do not count behind the
+ * others, which stay sorted. They are older ones of a rank, and those of another number of ranks
+ * than the first, which are of another job. Returns how many count. */
+size_t trace_json_keep_newest(struct trace_json *all, size_t count);
 /* The operation of that number; NULL: the dump does not have it. */
 const struct trace_entry *trace_json_operation(const struct trace_json *trace, uint64_t number);
 /* Whether an entry has ended; those that failed have. */

@@ -171,6 +171,9 @@ static void what_is_out_of_bounds_is_refused_by_name(void **state)
         {ONE("{\"sequence\": 2, \"call\": \"a\", \"state\": \"done\", \"begin_ns\": 1}, "
              "{\"sequence\": 2, \"call\": \"a\", \"state\": \"done\", \"begin_ns\": 1}"),
          "operations[1]"},
+        {ONE("{\"sequence\": 1, \"call\": \"a\", \"state\": \"running\", \"begin_ns\": 1, "
+             "\"waits_for\": {\"rank\": 1, \"host\": \"h\", \"since_ns\": 1}}"),
+         "no rank waits for itself"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct trace_json trace;

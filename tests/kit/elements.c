@@ -30,8 +30,18 @@ static struct narrow narrow_of(enum tutti_dtype dtype)
     case TUTTI_FLOAT16: return (struct narrow){10, 5};
     case TUTTI_FLOAT8_E4M3: return (struct narrow){3, 4};
     case TUTTI_FLOAT8_E5M2: return (struct narrow){2, 5};
-    default: return (struct narrow){0, 0};
+    case TUTTI_FLOAT32:
+    case TUTTI_FLOAT64:
+    case TUTTI_INT32:
+    case TUTTI_INT64:
+    case TUTTI_INT8:
+    case TUTTI_INT16:
+    case TUTTI_UINT8:
+    case TUTTI_UINT16:
+    case TUTTI_UINT32:
+    case TUTTI_UINT64: break;
     }
+    return (struct narrow){0, 0};
 }
 
 /* Rounded to nearest even; finite, and within the range of the format. */

@@ -126,6 +126,26 @@ dump() {
 }
 wall=1790000000000000000
 
+echo "two dumps of a rank: a verdict and a report count the newer one"
+for rank in 0 1 2 3; do dump twice $rank node$rank $wall "$(entry 1 allreduce 100000 184000)"; done
+mv twice/tutti-5eed-rank2.json twice/tutti-5eed-rank2-again.json
+dump twice 2 node2 $((wall + 1000000000)) "$(entry 1 allreduce 100000 184000)"
+exits 0 verdict twice
+says out 'nothing is wrong: nothing failed, and no rank waits (1 dump is not counted: of a rank the newest counts'
+exits 0 report twice -o twice.html
+check twice.html '
+for words in ["Nothing is wrong", "Dumps 4 of 4 ranks", "1 dump is not counted: of a rank the newest counts"]:
+    assert words in page.text, words'
+
+echo "a rank that waits for itself: its dump is not believed, and why"
+for rank in 0 1 2 3; do dump itself $rank node$rank $wall "$(entry 1 allreduce 100000 184000)"; done
+dump itself 2 node2 $wall "$(entry 1 allreduce 100000 184000 ', "waits_for": {"rank": 2, "host": "node2", "since_ns": 100000000}')"
+exits 2 verdict itself
+says err 'rank2.json: operations[0] waits_for'
+says err 'no rank waits for itself in a collective'
+exits 1 report itself -o itself.html
+check itself.html 'assert "no rank waits for itself in a collective" in page.text, page.text'
+
 echo "measured times, and who came last"
 for rank in 0 1 2 3; do
     late=$((rank == 2 ? 31000 : 100 * rank))

@@ -103,7 +103,7 @@ exits 2 verdict wrong
 echo "verdicts"
 export TUTTI_TIMEOUT=1
 verdict_of 0 fine
-says out '^nothing is wrong$'
+says out '^nothing is wrong: nothing failed, and no rank waits$'
 [ "$(find fine -name '*.json' | wc -l)" = 3 ] || fail "three ranks leave $(ls fine)"
 [ "$(find fine -type f | wc -l)" = 3 ] || fail "something else lies there: $(ls fine)"
 verdict_of 1 late

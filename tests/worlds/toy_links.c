@@ -384,6 +384,15 @@ static uint64_t toy_taken(const struct transport *transport, int peer)
     return toy_of(transport)->peers[peer].taken;
 }
 
+/* Of each link at most WINDOW messages of data, and as many answers. */
+static bool toy_told(struct transport *transport, int rank, uint64_t sent)
+{
+    struct toy_peer *const peer = &toy_of(transport)->peers[rank];
+    const bool is_possible = sent <= peer->taken + UINT64_C(2) * TRANSPORT_LINK_COUNT * WINDOW;
+    peer->is_broken |= !is_possible;
+    return is_possible;
+}
+
 static bool toy_greeted(struct transport *transport, int rank, const void *message, size_t bytes)
 {
     struct toy_peer *const peer = &toy_of(transport)->peers[rank];
@@ -412,6 +421,7 @@ static void toy_forget(struct transport *transport, int rank)
 
 static const struct data_order_ops ordered = {.sent = toy_sent,
                                               .taken = toy_taken,
+                                              .told = toy_told,
                                               .greeted = toy_greeted,
                                               .examine = ordered_not_examined,
                                               .report = toy_report,

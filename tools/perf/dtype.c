@@ -29,8 +29,18 @@ static const struct format *format_of(enum tutti_dtype dtype)
     case TUTTI_FLOAT16: return &float16;
     case TUTTI_FLOAT8_E4M3: return &e4m3;
     case TUTTI_FLOAT8_E5M2: return &e5m2;
-    default: return NULL;
+    case TUTTI_FLOAT32:
+    case TUTTI_FLOAT64:
+    case TUTTI_INT32:
+    case TUTTI_INT64:
+    case TUTTI_INT8:
+    case TUTTI_INT16:
+    case TUTTI_UINT8:
+    case TUTTI_UINT16:
+    case TUTTI_UINT32:
+    case TUTTI_UINT64: break;
     }
+    return NULL;
 }
 
 /* --------------------------------------------------------------------------------------- ranges */
@@ -46,8 +56,14 @@ enum number_kind number_kind(enum tutti_dtype dtype)
     case TUTTI_UINT16:
     case TUTTI_UINT32:
     case TUTTI_UINT64: return NUMBER_UNSIGNED;
-    default: return NUMBER_REAL;
+    case TUTTI_FLOAT32:
+    case TUTTI_FLOAT64:
+    case TUTTI_BFLOAT16:
+    case TUTTI_FLOAT16:
+    case TUTTI_FLOAT8_E4M3:
+    case TUTTI_FLOAT8_E5M2: break;
     }
+    return NUMBER_REAL;
 }
 
 uint64_t number_exact_max(enum tutti_dtype dtype)

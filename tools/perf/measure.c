@@ -92,8 +92,9 @@ static enum tutti_status call_turn(struct turn *turn)
     case FORM_STARTED: return call_started(turn, false);
     case FORM_PREPARED: return call_started(turn, true);
     case FORM_GROUPED: return call_grouped(turn);
-    default: return turn->end - turn->first > 1 ? call_grouped(turn) : call_blocking(turn);
+    case FORM_BLOCKING: break;
     }
+    return turn->end - turn->first > 1 ? call_grouped(turn) : call_blocking(turn);
 }
 
 /* With --stream, the stream may still be at it. */

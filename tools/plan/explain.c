@@ -204,8 +204,14 @@ static size_t block_bytes_of(const struct options *options)
     case COLLECTIVE_REDUCE:
     case COLLECTIVE_BROADCAST: return options->bytes;
     case COLLECTIVE_BARRIER: return 0;
-    default: return options->bytes / (size_t)options->ranks_min;
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_ALLTOALL:
+    case COLLECTIVE_COUNT: break;
     }
+    return options->bytes / (size_t)options->ranks_min;
 }
 
 static enum exit_code prepare(struct question *question)

@@ -116,8 +116,10 @@ static enum tutti_status print(const struct topo *topo, const struct options *op
     case FORMAT_SVG: return topo_draw_svg(topo, options->title, file);
     case FORMAT_JSON: return topo_json_dump(topo, file);
     case FORMAT_RACKS: return topo_racks_dump(topo, file);
-    default: return print_tree(topo, file);
+    case FORMAT_TREE:
+    case FORMAT_COUNT: break;
     }
+    return print_tree(topo, file);
 }
 
 static enum tutti_status print_probe(const struct probe_result *result,

@@ -185,8 +185,12 @@ static enum nearness nearness_of_kind(const struct topo *topo, int common)
     case TOPO_MACHINE: return NEAR_MACHINE;
     case TOPO_SWITCH: return topo_within(topo, common, TOPO_MACHINE) >= 0 ? NEAR_BUS : NEAR_SWITCH;
     case TOPO_RACK: return NEAR_RACK;
-    default: return NEAR_CLUSTER;
+    case TOPO_CLUSTER:
+    case TOPO_NIC:
+    case TOPO_RANK:
+    case TOPO_KIND_COUNT: break;
     }
+    return NEAR_CLUSTER;
 }
 
 /* If a rank belongs to an accelerator, a link of the accelerator is a link of the rank. */

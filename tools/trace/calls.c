@@ -97,8 +97,13 @@ static bool waits_for_all(const struct trace_entry *entry)
     case COLLECTIVE_ALLGATHER:
     case COLLECTIVE_REDUCE_SCATTER:
     case COLLECTIVE_ALLTOALL: return entry->count > 0;
-    default: return false;
+    case COLLECTIVE_REDUCE:
+    case COLLECTIVE_BROADCAST:
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_COUNT: break;
     }
+    return false;
 }
 
 /* Times wrap, so that no number of a dump does harm. */

@@ -9,25 +9,6 @@ static const int64_t TIME_MAX_NS = INT64_C(1) << 53;
 
 /* ---------------------------------------------------------------------------------------- dumps */
 
-/* Drops older dumps of a rank, and those that are of another size than the first: these are of
- * another job. Returns how many are left. */
-static size_t drop_surplus(struct trace_json *traces, size_t count)
-{
-    size_t kept = 1;
-    for (size_t t = 1; t < count; t++) {
-        if (traces[t].size != traces[0].size || traces[t].own.rank == traces[kept - 1].own.rank) {
-            trace_json_release(&traces[t]);
-            continue;
-        }
-        if (kept < t) {
-            traces[kept] = traces[t];
-            traces[t] = (struct trace_json){.size = 0};
-        }
-        kept++;
-    }
-    return kept;
-}
-
 const struct trace_entry *report_open_entry(const struct trace_json *trace)
 {
     for (size_t i = 0; i < trace->operation_count; i++)
@@ -101,7 +82,7 @@ int64_t report_time(const struct report_comm *comm, const struct trace_json *tra
 static enum tutti_status judge(struct report_comm *comm, struct trace_json *traces, size_t count)
 {
     *comm = (struct report_comm){.traces = traces, .size = traces->size};
-    comm->count = drop_surplus(traces, count);
+    comm->count = trace_json_keep_newest(traces, count);
     comm->surplus_count = count - comm->count;
     TRY(place_ranks(comm));
     TRY(verdict_find(traces, comm->count, &comm->verdict)); /* they are sorted, and stay so */

@@ -424,8 +424,13 @@ static bool find_silent(const struct group *group)
     char what[ENTRY_TEXT_SIZE], since[DURATION_TEXT_SIZE];
     describe_entry(its, what);
     describe_duration(0, longest_ns, since);
-    judge(group, VERDICT_LATE, waiter->places[its->waits_for].rank, 0,
-          "rank %d waits in %s, for %s", waiter->own.rank, what, since);
+    const int rank = waiter->places[its->waits_for].rank;
+    if (rank == waiter->own.rank)
+        judge(group, VERDICT_LATE, rank, 0, "it waits in %s, for %s, for its own message", what,
+              since);
+    else
+        judge(group, VERDICT_LATE, rank, 0, "rank %d waits in %s, for %s", waiter->own.rank, what,
+              since);
     return true;
 }
 
@@ -465,18 +470,13 @@ static enum tutti_status judge_group(const struct group *group)
     return TUTTI_OK;
 }
 
-static enum tutti_status gather(struct group *group)
+static void gather(struct group *group)
 {
     for (size_t t = 0; t < group->count; t++) {
         const struct trace_json *const trace = &group->traces[t];
-        if (trace->size != group->size || group->by_rank[trace->own.rank] != NULL)
-            return error_set(TUTTI_INVALID_OPTIONS,
-                             "communicator %s: traces of different jobs, or two of rank %d",
-                             trace->communicator, trace->own.rank);
         group->by_rank[trace->own.rank] = trace;
         if (group->failed == NULL && trace->failure.status[0] != '\0') group->failed = trace;
     }
-    return TUTTI_OK;
 }
 
 static enum tutti_status judge_communicator(const struct trace_json *traces, size_t count,
@@ -486,8 +486,8 @@ static enum tutti_status judge_communicator(const struct trace_json *traces, siz
     *verdict = (struct verdict){.kind = VERDICT_NOTHING, .culprit = -1};
     group.by_rank = calloc((size_t)group.size, sizeof *group.by_rank);
     if (group.by_rank == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
-    enum tutti_status status = gather(&group);
-    if (status == TUTTI_OK) status = judge_group(&group);
+    gather(&group);
+    const enum tutti_status status = judge_group(&group);
     free(group.by_rank);
     return status;
 }
@@ -500,21 +500,82 @@ static uint64_t first_dump_ns(const struct trace_json *traces, size_t count)
     return first;
 }
 
+/* Somebody who waits, and for how long. */
+struct wait {
+    const struct trace_json *trace; /* NULL: nobody does */
+    const struct trace_entry *entry;
+    uint64_t ns;
+};
+
+static void note_wait(const struct trace_json *trace, const struct trace_entry *entry,
+                      uint64_t since_ns, struct wait *longest)
+{
+    const uint64_t ns = trace->monotonic_ns > since_ns ? trace->monotonic_ns - since_ns : 0;
+    if (longest->trace == NULL || ns > longest->ns) *longest = (struct wait){trace, entry, ns};
+}
+
+/* A rank in a call counts as one that waits, as in stuck_call. */
+static void find_longest_wait(const struct trace_json *trace, struct wait *longest)
+{
+    const struct trace_entry *const open = open_entry(trace);
+    if (open != NULL) note_wait(trace, open, open->begin_ns, longest);
+    for (size_t i = 0; i < trace->message_count; i++) {
+        const struct trace_entry *const entry = &trace->messages[i];
+        if (!trace_entry_is_done(entry) && entry->waits_for >= 0)
+            note_wait(trace, entry, entry->since_ns, longest);
+    }
+}
+
+/* Says on what "nothing is wrong" rests: waits that are too short to be anybody's fault. */
+static void describe_nothing(const struct wait *longest, struct verdict *verdict)
+{
+    char what[ENTRY_TEXT_SIZE], since[DURATION_TEXT_SIZE];
+    if (longest->trace == NULL) {
+        snprintf(verdict->text, sizeof verdict->text,
+                 "nothing is wrong: nothing failed, and no rank waits");
+        return;
+    }
+    describe_entry(longest->entry, what);
+    describe_duration(0, longest->ns, since);
+    snprintf(verdict->text, sizeof verdict->text,
+             "nothing is wrong so far: nothing failed, and the longest wait, that of rank %d in "
+             "%s, had lasted %s; waits count from %d s on",
+             longest->trace->own.rank, what, since, (int)(VERDICT_PATIENCE_NS / 1000000000));
+}
+
+/* Behind the line: which dumps it does not rest on. */
+static void describe_surplus(struct verdict *verdict)
+{
+    const size_t length = strlen(verdict->text), count = verdict->surplus_count;
+    if (count == 0) return;
+    snprintf(
+        verdict->text + length, sizeof verdict->text - length,
+        " (%zu dump%s not counted: of a rank the newest counts, and all of a communicator have "
+        "to be of as many ranks)",
+        count, count == 1 ? " is" : "s are");
+}
+
 enum tutti_status verdict_find(struct trace_json *traces, size_t count, struct verdict *verdict)
 {
     uint64_t best_ns = UINT64_MAX;
+    size_t surplus_count = 0;
+    struct wait longest = {0};
     trace_json_sort(traces, count);
     *verdict = (struct verdict){.kind = VERDICT_NOTHING, .culprit = -1};
     for (size_t begin = 0, end; begin < count; begin = end) {
         struct verdict one;
         end = begin + trace_json_group(traces + begin, count - begin);
-        TRY(judge_communicator(traces + begin, end - begin, &one));
-        const uint64_t when_ns = first_dump_ns(traces + begin, end - begin);
+        const size_t kept = trace_json_keep_newest(traces + begin, end - begin);
+        surplus_count += end - begin - kept;
+        TRY(judge_communicator(traces + begin, kept, &one));
+        for (size_t t = begin; t < begin + kept; t++) find_longest_wait(&traces[t], &longest);
+        const uint64_t when_ns = first_dump_ns(traces + begin, kept);
         if (one.kind < verdict->kind || (one.kind == verdict->kind && when_ns >= best_ns)) continue;
         *verdict = one;
         best_ns = when_ns;
     }
-    if (verdict->kind == VERDICT_NOTHING)
-        snprintf(verdict->text, sizeof verdict->text, "nothing is wrong");
+    verdict->surplus_count = surplus_count;
+    if (verdict->kind == VERDICT_NOTHING) describe_nothing(&longest, verdict);
+    describe_surplus(verdict);
     return TUTTI_OK;
 }

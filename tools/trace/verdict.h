@@ -39,13 +39,14 @@ struct verdict {
     uint64_t sequence;            /* the call in which it shows; 0: it shows in none */
     char why[VERDICT_WHY_SIZE];   /* "" of VERDICT_NOTHING */
     char text[VERDICT_TEXT_SIZE]; /* who, what and why in one line, without its end */
+    size_t surplus_count; /* dumps of all communicators that do not count: trace_json_keep_newest */
 };
 
 /* "is late"; "" of VERDICT_NOTHING. */
 const char *verdict_words(enum verdict_kind kind);
 
-/* Takes any number of traces, of one or more communicators, and reorders them. INVALID_OPTIONS:
- * traces of one communicator do not fit together; NO_MEMORY. */
+/* Takes any number of traces, of one or more communicators, and reorders them. Of each rank the
+ * newest counts, as in a report. NO_MEMORY. */
 enum tutti_status verdict_find(struct trace_json *traces, size_t count, struct verdict *verdict);
 
 #endif

@@ -264,8 +264,11 @@ static enum tutti_status handle(const struct options *options, const struct tune
     switch (options->action) {
     case ACTION_MERGE: return write_table(options, table);
     case ACTION_EXPORT: return export_nccl(options, table);
-    default: print_table(table, stdout); return flush(stdout);
+    case ACTION_TUNE:
+    case ACTION_SHOW: break;
     }
+    print_table(table, stdout);
+    return flush(stdout);
 }
 
 static enum exit_code handle_files(const struct options *options)

@@ -31,8 +31,14 @@ static size_t send_blocks(enum collective collective, int rank_count)
     case COLLECTIVE_SCATTER:
     case COLLECTIVE_REDUCE_SCATTER:
     case COLLECTIVE_ALLTOALL: return (size_t)rank_count;
-    default: return 1;
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_REDUCE:
+    case COLLECTIVE_BROADCAST:
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_COUNT: break;
     }
+    return 1;
 }
 
 static size_t recv_blocks(enum collective collective, int rank_count)
@@ -42,8 +48,14 @@ static size_t recv_blocks(enum collective collective, int rank_count)
     case COLLECTIVE_GATHER:
     case COLLECTIVE_ALLGATHER:
     case COLLECTIVE_ALLTOALL: return (size_t)rank_count;
-    default: return 1;
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_REDUCE:
+    case COLLECTIVE_BROADCAST:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_COUNT: break;
     }
+    return 1;
 }
 
 size_t measure_buffer_bytes(const struct tune_question *question, int rank_count)
@@ -98,8 +110,10 @@ static enum tutti_status call(const struct bench *b, const struct tutti_call_opt
                                          b->comm);
     case COLLECTIVE_ALLTOALL:
         return tutti_alltoall_with(b->send, b->recv, b->count, dtype, options, b->comm);
-    default: return tutti_barrier_with(options, b->comm);
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
     }
+    return tutti_barrier_with(options, b->comm);
 }
 
 /* How long a call of a candidate takes this rank, on average. */

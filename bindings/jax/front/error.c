@@ -44,8 +44,27 @@ static enum front_class class_of(enum tutti_status status)
     case TUTTI_TRUNCATED: return FRONT_ERR_TRUNCATE;
     case TUTTI_NO_MEMORY: return FRONT_ERR_NO_MEM;
     case TUTTI_INTERNAL: return FRONT_ERR_INTERN;
-    default: return FRONT_ERR_OTHER;
+    case TUTTI_OK:
+    case TUTTI_IN_PROGRESS:
+    case TUTTI_INVALID_ALGORITHM:
+    case TUTTI_TIMEOUT:
+    case TUTTI_INIT_TIMEOUT:
+    case TUTTI_PROC_FAILED:
+    case TUTTI_MISMATCH:
+    case TUTTI_DESYNC:
+    case TUTTI_ABORTED:
+    case TUTTI_AUTH_FAILED:
+    case TUTTI_VERSION:
+    case TUTTI_NO_SPACE:
+    case TUTTI_NO_DESCRIPTORS:
+    case TUTTI_SYSTEM:
+    case TUTTI_UNSUPPORTED:
+    case TUTTI_UNEXPECTED_FULL:
+    case TUTTI_MINORITY:
+    case TUTTI_CORRUPT:
+    case TUTTI_REVOKED: break;
     }
+    return FRONT_ERR_OTHER;
 }
 
 int front_result(const char *function, enum tutti_status status)

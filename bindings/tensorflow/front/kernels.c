@@ -216,8 +216,27 @@ static enum tf_code code_of(enum tutti_status status)
     case TUTTI_PROC_FAILED:
     case TUTTI_MINORITY:
     case TUTTI_REVOKED: return TF_CODE_UNAVAILABLE;
-    default: return TF_CODE_INTERNAL;
+    case TUTTI_IN_PROGRESS:
+    case TUTTI_INVALID_COMM:
+    case TUTTI_INVALID_BUFFER:
+    case TUTTI_INVALID_COUNT:
+    case TUTTI_INVALID_DTYPE:
+    case TUTTI_INVALID_OP:
+    case TUTTI_INVALID_ROOT:
+    case TUTTI_INVALID_RANK:
+    case TUTTI_INVALID_OPTIONS:
+    case TUTTI_INVALID_REQUEST:
+    case TUTTI_INVALID_ALGORITHM:
+    case TUTTI_AUTH_FAILED:
+    case TUTTI_VERSION:
+    case TUTTI_SYSTEM:
+    case TUTTI_INTERNAL:
+    case TUTTI_INVALID_TAG:
+    case TUTTI_TRUNCATED:
+    case TUTTI_UNEXPECTED_FULL:
+    case TUTTI_CORRUPT: break;
     }
+    return TF_CODE_INTERNAL;
 }
 
 /* Ends a computation, with the status if it is not OK, and frees it. */

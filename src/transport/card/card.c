@@ -482,6 +482,13 @@ uint64_t card_taken(const struct transport *transport, int peer)
     return pair != NULL ? pair->taken : 0;
 }
 
+bool card_told(struct transport *transport, int peer, uint64_t sent)
+{
+    const struct card *card = card_of(transport);
+    return card->pairs[peer] != NULL ? card_pair_told(card->pairs[peer], sent)
+                                     : sent <= card->shared.receive_count;
+}
+
 enum card_peer_state card_peer_state(const struct transport *transport, int peer)
 {
     const struct card_pair *pair = pair_of(transport, peer);
@@ -508,6 +515,7 @@ void card_forget(struct transport *transport, int peer)
 
 const struct data_order_ops card_data_order_ops = {.sent = card_sent,
                                                    .taken = card_taken,
+                                                   .told = card_told,
                                                    .greeted = ordered_not_greeted,
                                                    .examine = ordered_not_examined,
                                                    .report = card_report,

@@ -80,6 +80,7 @@ void card_close(struct transport *transport);
  * what the device says of the peer; and a table without anything else. */
 uint64_t card_sent(const struct transport *transport, int peer);
 uint64_t card_taken(const struct transport *transport, int peer);
+bool card_told(struct transport *transport, int peer, uint64_t sent);
 void card_report(const struct transport *transport, int peer, struct link_report *report);
 void card_forget(struct transport *transport, int peer);
 extern const struct data_order_ops card_data_order_ops;

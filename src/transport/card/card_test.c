@@ -49,6 +49,11 @@ static enum card_peer_state state(const struct card_device *device, int peer)
     return CARD_PEER_WANTED;
 }
 
+static void break_pair(struct card_device *device, int peer)
+{
+    (void)device, (void)peer;
+}
+
 static int caller(const struct card_device *device)
 {
     (void)device;
@@ -96,6 +101,7 @@ static const struct card_device_ops ops = {.make_room = make_room,
                                            .prepare = prepare,
                                            .connect = connect_peer,
                                            .state = state,
+                                           .break_pair = break_pair,
                                            .caller = caller,
                                            .post_receive = post_receive,
                                            .progress = progress,
@@ -139,9 +145,38 @@ static void a_pass_looks_at_peers_that_are_used_and_not_at_all_ranks(void **unus
     assert_in_range(faults, 0, FAULTS_MAX);
 }
 
+static bool breaks(struct transport *rank, int peer, uint64_t sent)
+{
+    struct link_report report;
+    const bool is_told = card_told(rank, peer, sent);
+    card_report(rank, peer, &report);
+    return !is_told && report.is_broken;
+}
+
+/* As many as this rank has posted receives for. */
+static void a_peer_that_overstates_what_it_sent_is_at_fault(void **unused)
+{
+    (void)unused;
+    enum { RECEIVES = 8, PEER = 1, STRANGER = 2 };
+    struct card_device device = {.ops = &ops, .message_bytes = 4096};
+    const struct card_options options = {.size = 3, .receive_count = RECEIVES};
+    struct transport *rank;
+    struct link_rx *rx;
+    struct link_view view;
+    assert_int_equal(card_create(&options, &device, &rank), TUTTI_OK);
+    assert_int_equal(rank->ops->open_rx(rank, 0, 0, PEER, &rx), TUTTI_OK);
+    assert_false(breaks(rank, PEER, RECEIVES));
+    assert_true(breaks(rank, PEER, RECEIVES + 1));
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
+    assert_true(card_told(rank, STRANGER, RECEIVES));
+    assert_false(card_told(rank, STRANGER, UINT64_MAX));
+    card_close(rank);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pass_looks_at_peers_that_are_used_and_not_at_all_ranks)};
+        cmocka_unit_test(a_pass_looks_at_peers_that_are_used_and_not_at_all_ranks),
+        cmocka_unit_test(a_peer_that_overstates_what_it_sent_is_at_fault)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

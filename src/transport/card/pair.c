@@ -29,14 +29,20 @@ static void set_state(struct card_pair *pair, enum card_peer_state state)
     pair->since_ns = clock_now_ns();
 }
 
-static void break_pair(struct card_pair *pair, const char *wrong)
+static void end_pair(struct card_pair *pair)
 {
     if (pair->is_at_fault) return;
-    log_write(LOG_WARN, "peer %d: what it sends over its network card makes no sense: %s",
-              pair->rank, wrong);
     pair->is_at_fault = true;
     device_of(pair)->ops->break_pair(device_of(pair), pair->rank);
     set_state(pair, CARD_PEER_BROKEN);
+}
+
+static void break_pair(struct card_pair *pair, const char *wrong)
+{
+    if (!pair->is_at_fault)
+        log_write(LOG_WARN, "peer %d: what it sends over its network card makes no sense: %s",
+                  pair->rank, wrong);
+    end_pair(pair);
 }
 
 /* -------------------------------------------------------------------------------------- regions */
@@ -482,6 +488,13 @@ void card_pair_complete(struct card_pair *pair, const struct card_completion *co
         land(pair, completion);
     else
         leave(pair, completion);
+}
+
+bool card_pair_told(struct card_pair *pair, uint64_t sent)
+{
+    if (sent <= posted_for(pair)) return true;
+    end_pair(pair);
+    return false;
 }
 
 void card_pair_look(struct card_pair *pair)

@@ -103,6 +103,9 @@ void card_pair_send(struct card_pair *pair, struct card_tx *tx);
 /* Gives the device as much as it takes; true when it took something. */
 bool card_pair_write(struct card_pair *pair);
 void card_pair_complete(struct card_pair *pair, const struct card_completion *completion);
+/* The peer says that it has sent so many messages. False: it had no room for as many, and is at
+ * fault. */
+bool card_pair_told(struct card_pair *pair, uint64_t sent);
 /* Looks at the device's report on the peer. */
 void card_pair_look(struct card_pair *pair);
 /* Whether there is something that the peer may be told later; and the function that makes it due

@@ -127,6 +127,7 @@ static enum tutti_status ofi_check(const struct transport *transport)
 
 static const struct data_order_ops ordered = {.sent = card_sent,
                                               .taken = card_taken,
+                                              .told = card_told,
                                               .greeted = ofi_greeted,
                                               .examine = ofi_examine,
                                               .report = ofi_report,

@@ -69,6 +69,27 @@ static enum tutti_status know(struct endpoint *endpoint, int peer, struct endpoi
 
 /* ----------------------------------------------------------------------------------- connecting */
 
+static unsigned count_bits(uint8_t bits)
+{
+    return (unsigned)__builtin_popcount(bits);
+}
+
+static bool is_sought(const struct endpoint_peer *about)
+{
+    return !about->is_forgotten || about->until_ns != 0;
+}
+
+static void seek(struct endpoint *endpoint, struct endpoint_peer *about, int peer, uint8_t streams)
+{
+    if (streams == 0) return;
+    about->spared &= (uint8_t)~streams;
+    about->wanted |= streams;
+    endpoint->any_wanted = true;
+    endpoint->missing += count_bits(streams & (uint8_t)~about->awaited);
+    about->awaited |= streams;
+    if (peer > endpoint->base.rank) about->next_ns = clock_now_ns() + ASK_NS;
+}
+
 /* May not call the transport. */
 static void want(void *context, int peer, unsigned stream)
 {
@@ -77,11 +98,39 @@ static void want(void *context, int peer, unsigned stream)
     assert(about != NULL); /* there is a pair */
     if (rails_want(endpoint->rails, peer, stream)) return;
     const uint8_t bit = (uint8_t)(1 << stream);
-    about->wanted |= bit;
-    endpoint->any_wanted = true;
-    endpoint->missing += (about->awaited & bit) == 0;
-    about->awaited |= bit;
-    if (peer > endpoint->base.rank) about->next_ns = clock_now_ns() + ASK_NS;
+    if (is_sought(about))
+        seek(endpoint, about, peer, bit);
+    else
+        about->spared |= bit;
+}
+
+/* There is something to say to a peer, or it asks for this rank: if it was forgotten, it is sought
+ * again for a while. */
+static void seek_again(struct endpoint *endpoint, struct endpoint_peer *about, int peer)
+{
+    if (!about->is_forgotten || about->gone.presence == PEER_ENDED) return;
+    about->until_ns = clock_now_ns() + CONTROL_FORGOTTEN_NS;
+    endpoint->any_forgotten = true;
+    seek(endpoint, about, peer, about->spared);
+}
+
+/* Ends the search for forgotten peers that have been sought for long enough. */
+static void give_up_forgotten(struct endpoint *endpoint, uint64_t now)
+{
+    struct endpoint_peer *about;
+    endpoint->any_forgotten = false;
+    for (int at = 0; (about = rank_map_next(&endpoint->peers, &at)) != NULL;) {
+        if (about->until_ns == 0) continue;
+        if (now < about->until_ns) {
+            endpoint->any_forgotten = true;
+            continue;
+        }
+        port_give_up(&endpoint->client, at - 1);
+        endpoint->missing -= count_bits(about->awaited);
+        about->spared |= about->wanted | about->awaited;
+        about->wanted = about->awaited = 0;
+        about->until_ns = 0;
+    }
 }
 
 /* If its communicator has just left, a port may accept a connection and then not know what it is
@@ -123,6 +172,7 @@ static enum tutti_status attach(struct endpoint *endpoint, struct endpoint_peer 
 {
     const uint8_t bit = (uint8_t)(1 << stream);
     about->wanted &= (uint8_t)~bit; /* it came by itself */
+    about->spared &= (uint8_t)~bit;
     endpoint->missing -= (about->awaited & bit) != 0;
     about->awaited &= (uint8_t)~bit;
     TRY(tcp_attach(endpoint->tcp, peer, stream, socket));
@@ -151,6 +201,7 @@ static enum tutti_status attach_arrived(struct endpoint *endpoint, bool *moved)
             if (socket.fd >= 0 && tcp_attach(endpoint->tcp, peer, stream, socket) != TUTTI_OK)
                 rails_lose(endpoint->rails, peer, stream);
         } else if (socket.fd == PORT_CALLBACK) {
+            seek_again(endpoint, about, peer);
             about->wanted |= (uint8_t)(1 << stream);
             endpoint->any_wanted = true;
         } else {
@@ -200,6 +251,7 @@ static enum tutti_status connect_wanted(struct endpoint *endpoint, bool *moved)
     if (now >= endpoint->dead_ns) {
         endpoint->dead_ns = now + DEAD_APART_NS;
         tcp_give_up_dead(endpoint->tcp);
+        if (endpoint->any_forgotten) give_up_forgotten(endpoint, now);
     }
     if (endpoint->any_wanted) TRY(go_for_wanted(endpoint));
     if (++endpoint->passes % PASSES_A_LOOK == 0 || endpoint->missing > 0 ||
@@ -235,6 +287,7 @@ static enum tutti_status tell(struct endpoint *endpoint, int peer, const void *m
     char sealed[CONTROL_MESSAGE_BYTES_MAX + CONTROL_ENVELOPE_BYTES];
     struct endpoint_peer *about;
     TRY(know(endpoint, peer, &about));
+    seek_again(endpoint, about, peer);
     if (endpoint->order == NULL) return send(endpoint->tcp, peer, message, bytes);
     return send(endpoint->tcp, peer, sealed,
                 data_order_seal(endpoint->order, peer, message, bytes, sealed));
@@ -300,6 +353,7 @@ static enum tutti_status control_connect(struct control *control, int peer)
     tcp_report(endpoint->tcp, peer, &report);
     if (report.state != PEER_UNUSED) return TUTTI_OK;
     TRY(know(endpoint, peer, &about));
+    seek_again(endpoint, about, peer);
     if (about->asked_ns == 0) about->asked_ns = clock_now_ns();
     return peer < endpoint->base.rank
                ? port_connect(&endpoint->client, peer, 0, &about->is_at.port, FOR_GOOD)
@@ -320,10 +374,19 @@ static enum tutti_status control_check(const struct control *control)
 
 static void control_forget(struct control *control, int peer)
 {
-    const struct endpoint *endpoint = endpoint_with(control);
-    struct endpoint_peer *about = endpoint_peer_of(endpoint, peer);
+    struct endpoint *endpoint = endpoint_with(control);
+    struct endpoint_peer *about;
+    char before[ERROR_TEXT_MAX];
     if (endpoint->order != NULL) data_order_forget(endpoint->order, peer);
-    if (about != NULL) about->is_forgotten = true; /* else nothing is done to reach it */
+    error_copy(before, sizeof before);
+    /* Nothing may have been done yet to reach it, but may be later. */
+    if (know(endpoint, peer, &about) == TUTTI_OK && !about->is_forgotten) {
+        const uint64_t for_ns = about->gone.presence == PEER_ENDED ? 0 : CONTROL_FORGOTTEN_NS;
+        about->is_forgotten = endpoint->any_forgotten = true;
+        about->until_ns = clock_now_ns() + for_ns;
+        gone_release(&about->gone); /* nobody looks any more */
+    }
+    (void)error_unless_ok(TUTTI_OK, before);
 }
 
 static const struct control_ops control_ops = {.tell = control_tell,

@@ -18,9 +18,11 @@
  * expected from it, or comes from it. */
 struct endpoint_peer {
     struct remote_location is_at;
-    bool is_forgotten; /* nothing more is done to reach it */
+    bool is_forgotten; /* nothing waits for it; control.h says for how long it is still sought */
+    uint64_t until_ns; /* of a forgotten peer: until when; 0: no longer */
     uint8_t wanted;    /* a bit for each connection that is still to be gone for */
     uint8_t awaited;   /* the same for connections that have not come; some come twice */
+    uint8_t spared;    /* the same for connections that are missing and are not sought */
     uint64_t next_ns;  /* when to go for it again at the earliest */
     uint64_t asked_ns; /* when it was first asked to connect, though nothing is to be sent to it; 0: it was not */
     struct gone gone;
@@ -35,6 +37,7 @@ struct endpoint {
     unsigned stream_count; /* of a pair of ranks, here */
     struct rails *rails;   /* NULL: all goes over one card */
     bool any_wanted, is_stopped;
+    bool any_forgotten;       /* and still sought */
     bool is_drowsy;           /* about to sleep: a look sees everything */
     unsigned looks;           /* and passes without one */
     unsigned missing, passes; /* missing: all that are awaited */

@@ -85,11 +85,12 @@ enum peer_presence gone_look(struct endpoint *endpoint, int peer, uint64_t now_n
         gone->presence = PEER_ENDED;
     else if (is_lost && now_ns - gone->lost_ns > LOST_NS)
         gone->presence = PEER_VANISHED;
-    if (gone->presence != PEER_PRESENT)
-        log_write(LOG_INFO, "rank %d: there are no connections to rank %d, and %s",
-                  endpoint->base.rank, peer,
-                  is_replaced                    ? "somebody else has its port"
-                  : gone->presence == PEER_ENDED ? "its host refuses new ones"
-                                                 : "no new one came about for 30 s");
+    if (gone->presence == PEER_PRESENT) return PEER_PRESENT;
+    gone_release(gone); /* it is not probed again */
+    log_write(LOG_INFO, "rank %d: there are no connections to rank %d, and %s", endpoint->base.rank,
+              peer,
+              is_replaced                    ? "somebody else has its port"
+              : gone->presence == PEER_ENDED ? "its host refuses new ones"
+                                             : "no new one came about for 30 s");
     return gone->presence;
 }

@@ -22,7 +22,7 @@ struct endpoint;
 
 struct gone {
     enum peer_presence presence; /* the result stays so */
-    int probe_fd;       /* a connection to its port that shows whether a process listens; -1 */
+    int probe_fd; /* a connection to its port that shows whether a process listens; -1: none is under way */
     unsigned refusals;  /* in a row */
     uint64_t lost_ns;   /* when its connections were lost; 0: they are not lost */
     uint64_t probed_ns; /* when last */
