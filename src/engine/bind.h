@@ -137,7 +137,7 @@ struct program {
         *encoding; /* of its encoded links, and of steps that round; NULL: there are none */
     const struct memory_kind *kinds[PLAN_BUFFER_COUNT]; /* that its buffers lie in; NULL: the host's */
     bool has_formats; /* all kernels are told the formats of what they read and store, not only those of STEP_ENCODES */
-    bool has_computing; /* any step does program_computes */
+    bool has_computing;    /* any step does program_computes */
     bool moves_by_kernels; /* only kernels touch what is sent, in all steps: there is an executor, or all have formats. See computing.h */
     const struct tutti_operation *op;
     enum tutti_dtype dtype;
