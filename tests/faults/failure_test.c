@@ -388,8 +388,8 @@ static void other_operations_are_a_mismatch(void **state)
 static void other_algorithms_are_a_mismatch(void **state)
 {
     (void)state;
-    static const struct tutti_call_options ring = {sizeof ring, 0, "ring", 0, 0, NULL, 0, 0};
-    static const struct tutti_call_options tree = {sizeof tree, 0, "tree", 0, 0, NULL, 0, 0};
+    static const struct tutti_call_options ring = {sizeof ring, 0, "ring", 0, 0, NULL, 0, 0, NULL};
+    static const struct tutti_call_options tree = {sizeof tree, 0, "tree", 0, 0, NULL, 0, 0, NULL};
     struct disagreement d = {allreduce_1000, allreduce_1000,      TUTTI_MISMATCH,
                              "count 1000",   "another algorithm", false};
     d.call.options = &ring;
