@@ -4,12 +4,13 @@
  * Files of this folder, from above to below; each uses only what stands after it
  * (tests/repo/cycles_test.sh):
  *
- *     comm.c public functions · mesh.c a grid of communicators · measured.c racks and links,
- *     tournament.c measuring them · shrink.c going on after a failure · grow.c, newcomer.c processes
- *     join, enlarge.c what both have in common · derive.c split, dup, group · create.c making one, taking it apart · join.c its ranks come together · own_plan.c plans
- *     that a program writes · plans.c plans from files, stored_folder.c and stored_plan.c those of
- *     the process · derived_list.c how often a list of ranks was derived · id.c what a tutti_id
- *     says · footprint.c what it costs
+ *     comm.c public functions · mesh.c a grid of communicators · grow.c, newcomer.c processes join,
+ *     enlarge.c the half that members and joiners have in common · measured.c racks and links,
+ *     tournament.c measuring them · shrink.c going on after a failure, round.h what growing has in
+ *     common with it · derive.c split, dup, group · create.c making one, taking it apart · join.c
+ *     its ranks come together · own_plan.c plans that a program writes · plans.c plans from files,
+ *     stored_folder.c and stored_plan.c those of the process · derived_list.c how often a list of
+ *     ranks was derived · id.c what a tutti_id says · footprint.c what it costs
  */
 #include <stdio.h>
 #include <stdlib.h>
