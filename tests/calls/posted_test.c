@@ -42,11 +42,13 @@ static int post_many_and_wait_for_one(struct tutti_comm *comm, int rank, int siz
                                       void *context)
 {
     (void)seed, (void)context, (void)size;
-    static char data[POSTED + 1];
+    char data[POSTED + 1] = {0};
     struct tutti_request *posted[POSTED], *last;
     if (rank == 1) {
         ranks_nap_ms(200);
         RANKS_EXPECT(tutti_send(data, 1, TUTTI_INT8, 0, LAST, comm) == TUTTI_OK);
+        /* All look again if it leaves before they are counted. */
+        RANKS_EXPECT(tutti_recv(data, 1, TUTTI_INT8, 0, LAST, NULL, comm) == TUTTI_OK);
         for (int i = 0; i < POSTED; i++)
             RANKS_EXPECT(tutti_send(data, 1, TUTTI_INT8, 0, i, comm) == TUTTI_OK);
         return 0;
@@ -60,6 +62,7 @@ static int post_many_and_wait_for_one(struct tutti_comm *comm, int rank, int siz
     RANKS_EXPECT(tutti_wait(&last) == TUTTI_OK);
     if (clock_now_ns() - begin_ns > SECOND / 10) /* it has looked several times */
         RANKS_EXPECT(count_looks(comm, posted) == 0);
+    RANKS_EXPECT(tutti_send(data, 1, TUTTI_INT8, 1, LAST, comm) == TUTTI_OK);
     for (int i = 0; i < POSTED; i++) RANKS_EXPECT(tutti_wait(&posted[i]) == TUTTI_OK);
     return 0;
 }
