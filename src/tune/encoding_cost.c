@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-enum { FLOAT32_BYTES = 4 };
-
 /* The time that a core takes to encode and to decode a byte of float32, in picoseconds: what a
  * virtual machine with AVX-512 took for 1 MiB in its caches, rounded up. Of the encodings in a byte
  * or less, the slowest. */
@@ -33,7 +31,7 @@ void encoding_cost_apply(enum tutti_encoding encoding, enum encoded_links links,
                          struct model_machine *machine, struct calibration_tables *tables)
 {
     const uint64_t permille = (uint64_t)encoding_unit_bytes(encoding) * 1000 /
-                              ((uint64_t)encoding_unit_elements(encoding) * FLOAT32_BYTES);
+                              ((uint64_t)encoding_unit_elements(encoding) * sizeof(float));
     const struct codec_cost codec = codec_cost_of(encoding);
     carry_fewer(&machine->uplink, permille);
     if (links != ENCODED_RACKS) carry_fewer(&machine->card, permille);
