@@ -4,6 +4,7 @@
 #include "health/lock.h"
 #include "health/network.h"
 #include "health/remote_rank.h"
+#include "process/progress.h"
 
 #include <time.h>
 
@@ -53,6 +54,8 @@ static enum tutti_status begin(struct recovery *recovery, const struct wish *wis
     recovery->previous = recovery->current;
     recovery->current = next;
     recovery->epoch++;
+    atomic_store_explicit(&recovery->has_begun, true, memory_order_relaxed);
+    progress_notify(); /* from now on there is something to listen for */
     recovery->looked_ns = 0;
     recovery->ahead_ns = 0;
     for (int r = 0; r < health->team->size; r++) {

@@ -34,7 +34,7 @@ struct health {
     struct network *network;      /* ranks that control messages reach; NULL: there are none */
     struct control_ring *
         control_rings; /* of each rank of this host, by local number, behind the board; NULL: the communicator has one rank */
-    struct recovery *_Atomic recovery; /* NULL until the first agreement, see recover.h */
+    struct recovery *_Atomic recovery; /* NULL until an agreement is begun or heard of, see recover.h */
     uint64_t unnumbered; /* calls that the library made itself, before all that have a sequence number */
     struct processes processes;
     _Alignas(64) struct recorder recorder; /* the last calls, by sequence number */

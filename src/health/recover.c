@@ -62,7 +62,6 @@ enum tutti_status recover_get(struct health *health, struct recovery **recovery)
         if (made == NULL) return error_set(TUTTI_NO_MEMORY, "agreeing: out of memory");
         made->health = health;
         health->recovery = made;
-        progress_notify(); /* from now on there is something to listen for */
     }
     *recovery = health->recovery;
     return TUTTI_OK;
@@ -70,7 +69,8 @@ enum tutti_status recover_get(struct health *health, struct recovery **recovery)
 
 bool recover_has_begun(const struct health *health)
 {
-    return health->recovery != NULL;
+    const struct recovery *recovery = health->recovery;
+    return recovery != NULL && atomic_load_explicit(&recovery->has_begun, memory_order_relaxed);
 }
 
 void recover_free(struct health *health)
@@ -131,7 +131,8 @@ void recover_read_rings(struct recovery *recovery)
 
 void recover_listen(struct health *health)
 {
-    if (health->recovery != NULL) recover_read_rings(health->recovery);
+    /* Before, what others say stays in their rings until this rank takes part. */
+    if (recover_has_begun(health)) recover_read_rings(health->recovery);
 }
 
 /* --------------------------------------------------------------------------------- who is there */

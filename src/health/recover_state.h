@@ -3,6 +3,8 @@
 #ifndef TUTTI_HEALTH_RECOVER_STATE_H
 #define TUTTI_HEALTH_RECOVER_STATE_H
 
+#include <stdatomic.h>
+
 #include "health/control_ring.h"
 #include "health/health.h"
 #include "membership/agreement.h"
@@ -34,7 +36,8 @@ struct recovery {
     struct health *health;
     struct agreement *current, *previous; /* or NULL */
     uint64_t epoch;                       /* of the current one */
-    uint64_t written;                     /* messages */
+    atomic_bool has_begun; /* this rank's first one; else it has only heard what others say */
+    uint64_t written;      /* messages */
     struct sent sent[CONTROL_RING_KEPT];
     unsigned sent_count;
     uint64_t looked_ns;
