@@ -54,7 +54,8 @@ lost() {
     rounds_reach $(($(rounds) + 5)) || fail "lost: does not go on"
     echo "        5 rounds after the loss took $((SECONDS - began)) s"
     finish lost
-    ! grep -q 'is lost' rank0 rank1 || fail "lost: a connection is, too"
+    # At the end one rank may close before the other says that it is through.
+    ! grep 'is lost' rank0 rank1 | grep -qv 'closed by the peer' || fail "lost: a connection is, too"
     on b ip link set eth0 up
     wait_for_links || fail "lost: the card does not come back"
 }
