@@ -109,7 +109,7 @@ static size_t find_from(const int64_t *indices, size_t count, size_t from, int64
 static bool unite_in_pairs(const struct sparse_list *lists, size_t list_count, size_t total,
                            struct sparse_merge *merge, size_t *places)
 {
-    size_t *const counts = malloc((list_count + 1) * sizeof *counts);
+    size_t *const counts = calloc(list_count + 1, sizeof *counts);
     size_t *const begins = malloc((list_count + 1) * sizeof *begins);
     int64_t *spare = malloc(total * sizeof *spare), *from = merge->indices;
     const bool is_there = counts != NULL && begins != NULL && spare != NULL;
