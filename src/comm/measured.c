@@ -561,8 +561,11 @@ enum tutti_status comm_measure(struct tutti_comm *comm)
     if (hosts == NULL || hosts->host_count == 1) return TUTTI_OK;
     const enum tutti_status status = measure_for(comm, &survey);
     survey_release(&survey);
-    /* Calls of the application's count from 1. */
+    /* Calls of the application's count from 1. The progress thread may be telling another rank this
+     * one's numbers. */
+    TRY(health_lock_failed(&comm->health, comm->team.settings.timeout_ns));
     health_restart_numbers(&comm->health);
+    health_unlock(&comm->health);
     /* A rank that is done here may have made a call since, which failed. The next call on the
      * communicator says so, whichever rank makes it. */
     return status != TUTTI_OK && health_check(&comm->health) != TUTTI_OK ? TUTTI_OK : status;

@@ -29,7 +29,7 @@ void health_write_table(struct health *health);
 void health_share_table(struct health *health);
 /* After the transports were closed. */
 void health_release(struct health *health);
-/* Calls of the application are numbered from 1: those before were the library's own. */
+/* Calls of the application are numbered from 1: those before were the library's own. Domain held. */
 void health_restart_numbers(struct health *health);
 /* Adds what this holds, but for shared memory. */
 void health_footprint(const struct health *health, struct tutti_footprint *sum);
