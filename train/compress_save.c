@@ -80,7 +80,7 @@ static void add_part(struct parts *parts, struct tutti_checkpoint_tensor part)
     parts->count++;
 }
 
-/* What does not depend on the number of ranks. */
+/* The parts that do not depend on the number of ranks. */
 static void add_common(struct tutti_compressor *c, struct parts *parts)
 {
     for (size_t i = 0; i < c->tensor_count; i++) {

@@ -11,7 +11,7 @@
  *      ones. The order depends on nothing that a rank does at its own time.
  *   2. Until all exchanges of a step have succeeded, nothing of the state changes: begin and middle
  *      write into gradients and exchange buffers only. `end` cannot fail.
- *   3. What `end` writes into gradients depends only on bytes that are the same on all ranks.
+ *   3. `end` writes into gradients only results of bytes that are the same on all ranks.
  */
 #ifndef TUTTI_TRAIN_COMPRESS_STATE_H
 #define TUTTI_TRAIN_COMPRESS_STATE_H
@@ -36,7 +36,7 @@ struct compress_tensor {
     float *owner;                  /* ENCODED: the residual of that range; NULL: none */
 };
 
-/* What the exchanges of a bucket are. */
+/* The exchanges of a bucket. */
 enum compress_exchange { EXCHANGE_PLAIN, EXCHANGE_FIRST, EXCHANGE_SECOND, EXCHANGES };
 
 struct compress_bucket {

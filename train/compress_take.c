@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "compress_state.h"
 
-/* What has to be there before anything changes. */
+/* All that has to be there before anything changes. */
 struct taking {
     struct compress_tensor **old; /* for each tensor: that of the same name and shape, or NULL */
     float *room;                  /* for any tensor */

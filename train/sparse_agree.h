@@ -27,7 +27,7 @@ struct sparse_question {
 
 enum { SPARSE_SAMPLES = 32, SPARSE_PROBLEM_BYTES = 256 };
 
-/* What a rank tells all others. */
+/* The first message of a rank to all others. */
 struct sparse_hello {
     struct sparse_question question;
     uint64_t count;  /* increasing indices that it has */

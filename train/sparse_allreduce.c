@@ -7,7 +7,7 @@
 #include "sparse_reduce.h"
 #include "tutti/sparse.h"
 
-/* What a caller gave, checked and in order. */
+/* The caller's rows and options, checked and in order. */
 struct asked {
     struct tutti_sparse_rows rows;
     const struct tutti_operation *operation;

@@ -17,7 +17,7 @@ enum tutti_status sparse_check_rows(const char *function, const struct tutti_spa
 /* INVALID_OP. The dtype is valid. */
 enum tutti_status sparse_check_op(const char *function, tutti_op op, enum tutti_dtype dtype,
                                   const struct tutti_operation **operation);
-/* What a rank that gave this asks for. operation may be NULL. */
+/* The question of a rank that gave this. operation may be NULL. */
 struct sparse_question sparse_question_of(enum sparse_function function,
                                           const struct tutti_sparse_rows *rows,
                                           const struct tutti_operation *operation,

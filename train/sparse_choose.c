@@ -10,7 +10,7 @@
  * that is cleared, filled and read again. Over networks exchanges and bytes both cost more, so that
  * the choice changes little. */
 enum { EXCHANGE_NS = 12000, BYTES_PER_NS = 2, ROW_NS = 40, DENSE_BYTES_PER_NS = 2 };
-/* What is more is never the cheapest. */
+/* Larger costs are never the least. */
 #define COST_MAX (UINT64_C(1) << 60)
 
 static uint64_t plus(uint64_t a, uint64_t b)
@@ -43,7 +43,7 @@ uint64_t sparse_expect(const uint64_t *counts, int size, uint64_t row_count)
     return expected < total ? expected : total;
 }
 
-/* What all but one of n ranks have of something. */
+/* The share of all but one of n ranks. */
 static uint64_t of_others(uint64_t bytes, const struct sparse_load *load)
 {
     return bytes - bytes / (unsigned)load->size;

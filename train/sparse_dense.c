@@ -47,7 +47,7 @@ static bool take_rows(const struct dense *d, const struct sparse_reduction *r,
     return true;
 }
 
-/* What a rank sends for itself and others of an allreduce of so many bytes. */
+/* The bytes that a rank sends, for itself and others, in an allreduce of so many bytes. */
 static uint64_t sent_bytes(uint64_t bytes, int size)
 {
     return 2 * (bytes - bytes / (unsigned)size);

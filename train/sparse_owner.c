@@ -85,7 +85,7 @@ static enum tutti_status exchange_counts(const struct sparse_reduction *r,
     return TUTTI_OK;
 }
 
-/* What of the result of each range lies where: rows, and bytes of the codes of indices. */
+/* The result of each range, and where it lies: rows, and bytes of the codes of indices. */
 struct back {
     uint64_t *rows;       /* [size] */
     size_t *sizes;        /* [size]: of what is gathered next */

@@ -22,7 +22,7 @@ struct sparse_owners {
     int64_t *firsts; /* [size + 1]: rank r owns firsts[r] to firsts[r + 1] - 1 */
     /* Of this rank's indices, begins[r] to begins[r + 1] - 1 are rank r's. */
     size_t *begins;
-    /* What other ranks have of this rank's range; own rows where they are. values is NULL until
+    /* Other ranks' rows of this rank's range; own rows where they are. values is NULL until
      * they come. */
     struct sparse_list *lists; /* [size] */
     size_t received_count;     /* rows of other ranks */

@@ -20,7 +20,7 @@ enum tutti_status tutti_sparse_range(size_t row_count, int size, int rank, size_
     return TUTTI_OK;
 }
 
-/* What a caller gave, checked and in order. */
+/* The caller's indices and options, checked and in order. */
 struct asked {
     struct tutti_sparse_rows table; /* its shape; no rows */
     struct tutti_sparse_options options;

@@ -28,7 +28,7 @@ enum tutti_status tutti_encoding_find(const char *name, enum tutti_encoding *enc
                      encoding_names(), name == NULL ? "NULL" : name);
 }
 
-/* What the arguments say, once they are found good. */
+/* The arguments, checked. */
 struct shape_of_encoded {
     const struct kernel_encoding *format;
     size_t element_bytes, encoded_bytes;

@@ -67,7 +67,7 @@ static void ask_encoded(struct choose_call *wanted, const struct call_encoding *
     wanted->question.encoded_links = found->wish.links;
 }
 
-/* What the model, or a wish for an algorithm, says of a permission; NULL: it is taken. */
+/* Why the model, or a wish for an algorithm, leaves a permission unused; NULL: it is taken. */
 static const char *why_not_taken(const struct choice *plain, enum tutti_status status,
                                  const struct choice *encoded)
 {

@@ -23,7 +23,7 @@ struct call_encoding {
     const char *why_not; /* nothing is encoded although there is a wish: a static text; else NULL */
 };
 
-/* What is needed of a call to decide. */
+/* The parts of a call on which the decision rests. */
 struct call_to_encode {
     enum collective collective;
     enum tutti_dtype dtype;

@@ -43,8 +43,8 @@ struct call_extra {
     void *stream;
 };
 
-/* What a call asks for by name besides its algorithm; side by side, so that calls that ask for
- * nothing are compared at once. */
+/* The wishes of a call besides its algorithm; side by side, so that calls without any are compared
+ * at once. */
 struct call_wishes {
     uint16_t radix;    /* of the requested algorithm; 0: its default */
     uint16_t encoding; /* encoding_wish_pack; 0: the rules of the communicator decide */

@@ -42,7 +42,7 @@ static const uint64_t GRACE_NS = 2000000000;
 #define WORD_GROWS (UINT64_C(1) << 62)
 #define WORD_REPLACES (UINT64_C(1) << 63)
 
-/* What the admitting rank tells the others. */
+/* The word of the admitting rank to the others. */
 struct admitter_word {
     enum tutti_status status; /* why nothing comes of it */
     int joiner_count;         /* that are invited; with TIMEOUT: that had come */

@@ -74,7 +74,7 @@ static void nap(void)
     nanosleep(&(struct timespec){0, NAP_NS}, NULL);
 }
 
-/* What the caller knows of ranks that can come no more. */
+/* Asks the caller which ranks can come no more. */
 static enum tutti_status look(struct discovery *discovery)
 {
     const uint64_t now_ns = clock_now_ns();

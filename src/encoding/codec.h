@@ -24,7 +24,7 @@ struct encoding_codec {
     void (*decode)(unsigned char *to, const unsigned char *from, size_t count);
 };
 
-/* What one level offers; the file of its name defines it. */
+/* The codecs of one level; the file of its name defines them. */
 struct codec_table {
     struct encoding_codec codecs[ENCODING_COUNT];
     /* float32 at any alignment: to[i] = from[i] - decoded[i], but from[i] where decoded[i] is a zero

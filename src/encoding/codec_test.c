@@ -145,7 +145,7 @@ static void what_is_too_large_becomes_infinite_or_nan(void **state)
 
 /* ------------------------------------------------------------------------- scales of integers */
 
-/* What the largest element decodes to has to lead to the same scale. */
+/* The number to which the largest element decodes has to lead to the same scale. */
 static void check_scale(uint32_t largest_bits, float largest_integer)
 {
     const float scale = scale_of(largest_bits, largest_integer);

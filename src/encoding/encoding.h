@@ -11,8 +11,8 @@
  *
  * 1. encode(decode(x)) is x for every x that encode produced, with elements of the dtype in between:
  *    a result is rounded to the dtype first and encoded then.
- * 2. What a kernel stores does not depend on how the elements are divided among calls, as long as
- *    each call begins with a unit.
+ * 2. The bytes that a kernel stores do not depend on how the elements are divided among calls, as
+ *    long as each call begins with a unit.
  */
 #ifndef TUTTI_ENCODING_ENCODING_H
 #define TUTTI_ENCODING_ENCODING_H

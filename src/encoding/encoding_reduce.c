@@ -22,7 +22,7 @@ enum {
 ENCODING_LIST(X)
 #undef X
 
-/* What one block of a call goes through. */
+/* One block of a call, and the buffers that it goes through. */
 struct block {
     const struct encoding_codec *codecs;
     kernel_reduce *sum; /* of float32 */

@@ -32,7 +32,7 @@ static unsigned char plain[SOURCES_MAX][MOST * 4], sum[MOST * 4], wanted[MOST * 
 
 static const enum tutti_dtype dtypes[] = {TUTTI_FLOAT32, TUTTI_BFLOAT16, TUTTI_FLOAT16};
 
-/* What one call does. */
+/* One call of a kernel. */
 struct trial {
     enum tutti_dtype dtype;
     size_t count;

@@ -206,7 +206,7 @@ static void every_16_bit_element_keeps_its_bytes(void **state)
     }
 }
 
-/* What another program wrote decodes alike everywhere, too. */
+/* Bytes that another program wrote decode alike everywhere, too. */
 static void any_bytes_decode_alike_at_every_level(void **state)
 {
     (void)state;

@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a rank does; the last four are the end. A process that joins begins with the meeting, and
+/* The steps of a rank; the last four are the end. A process that joins begins with the meeting, and
  * where a member begins the next round, it applies again. */
 enum growth_step {
     GROWTH_SURVIVORS, /* the old team agrees who is left */

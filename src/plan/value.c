@@ -44,7 +44,7 @@ static void hash_rank(int rank, uint64_t hash[2])
     hash[1] = mix(hash[0] ^ mix((uint64_t)rank * 2 + 1));
 }
 
-/* What was done to a tree: rounded at the end of a step, and scaled; encoded and decoded. */
+/* The marks of a tree: rounded at the end of a step, and scaled; encoded and decoded. */
 enum mark { MARK_SUM = 1, MARK_FINAL = 2, MARK_ROUNDED = 3 };
 
 static void hash_mark(uint64_t hash[2], uint64_t mark)

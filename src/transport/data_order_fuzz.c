@@ -53,7 +53,7 @@ static bool greeted(struct transport *links, int peer, const void *greeting, siz
     return true;
 }
 
-/* What control says of the peer to links is what they could believe. */
+/* Control says of the peer to links only things that they could believe. */
 static void examine(struct transport *links, int peer, const struct link_evidence *evidence)
 {
     if (evidence->told > script_of(links)->taken[peer] + AHEAD_MAX) abort();

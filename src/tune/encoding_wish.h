@@ -6,7 +6,7 @@
  *     none                          on no link
  *
  * The words behind the name come in any order: `racks`, `hosts` or `everywhere`; `allowed` or
- * `required`. What is left out is `hosts` and `allowed`.
+ * `required`. Words that are left out are `hosts` and `allowed`.
  */
 #ifndef TUTTI_TUNE_ENCODING_WISH_H
 #define TUTTI_TUNE_ENCODING_WISH_H

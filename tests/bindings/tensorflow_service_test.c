@@ -348,7 +348,7 @@ static void a_cause_has_no_call(void **state)
         assert_string_equal(cause_of(texts[i][0]), texts[i][1]);
 }
 
-/* What warn() writes to stderr with that TUTTI_LOG. */
+/* Expects that line from warn() on stderr with that TUTTI_LOG. */
 static void expect_line(const char *level, const char *wanted)
 {
     char before[16] = "", said[400] = "";

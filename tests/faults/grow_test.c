@@ -38,7 +38,7 @@ struct cupboard {
 
 static struct cupboard *cupboard;
 
-/* What each process had in the end; shared by all. */
+/* The communicator that each process had in the end; shared by all. */
 struct ending {
     _Atomic int size, rank;
     _Atomic uint64_t ended_ns;

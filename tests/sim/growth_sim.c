@@ -6,28 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "membership/agreement.h"
-#include "membership/growth.h"
 #include "membership/rank_set.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/growth_sim_world.h"
 #include "tests/sim/sim_seeds.h"
-#include "tests/sim/sim_story.h"
 
-#define MILLISECOND UINT64_C(1000000)
 #define CALM_NS (200 * MILLISECOND)
 #define DEADLINE_NS (1500 * MILLISECOND)  /* of an agreement */
 #define MEETING_NS (400 * MILLISECOND)    /* of a meeting */
 #define ADMISSION_NS (100 * MILLISECOND)  /* for joiners */
 #define PATIENCE_NS (20000 * MILLISECOND) /* of a joiner */
-#define BOUND_NS (1000 * MILLISECOND)
 
-enum {
-    NODES_MAX = 12,
-    VOTES_MAX = 128,
-    TEAMS_MAX = 32,
-    EVENTS_MAX = 400000,
-    ROUNDS_MAX = 16 /* as in comm/round.h */
-};
+enum { EVENTS_MAX = 400000, ROUNDS_MAX = 16 /* as in comm/round.h */ };
 
 enum event_kind {
     BEGIN = SIM_MESSAGE + 1, /* node begins */
@@ -48,194 +37,6 @@ enum event_kind {
     MISTAKE, /* node suspects `number` without reason */
     CALM
 };
-
-/* An agreement: among these nodes, by their ranks in it. */
-struct vote {
-    bool is_of_team;
-    int number; /* of an agreement of the old team: which; else the team */
-    uint64_t epoch, voters;
-    int size;
-    int node_of[NODES_MAX], rank_of[NODES_MAX]; /* -1: it is not in */
-};
-
-/* A new team to be. */
-struct team {
-    int number; /* of the agreement on its survivors; the dead may have had another decision */
-    uint64_t survivors, joiners; /* nodes; survivors are old ranks, too */
-    uint64_t arrived, left;      /* nodes that have come; that have given the meeting up */
-    int vote;
-};
-
-enum outcome { NOTHING, IS_MADE, IS_NOWHERE };
-
-struct seat {
-    struct world *world;
-    int node, vote;
-    struct agreement *agreement; /* NULL: has not called */
-    enum agreement_state state;
-    uint64_t tick_ns;
-};
-
-struct process {
-    enum growth_step step;
-    bool is_waiting; /* a joiner for admission, or on the way there */
-    bool has_ended, is_late;
-    int calls;  /* agreements of the old team */
-    int rounds; /* that came to nothing */
-    int vote;   /* that it waits for */
-    int who;    /* the agreement on the survivors of this round */
-    uint64_t survivors, joiners;
-    uint64_t admission_ns;
-    int team; /* -1: none */
-    enum outcome outcomes[TEAMS_MAX];
-    uint64_t met; /* teams whose meeting succeeded */
-};
-
-struct world {
-    struct sim *sim;
-    struct sim_story story;
-    struct growth_sim_report *report;
-    int member_count, node_count, host_count;
-    int wanted; /* joiners */
-    bool keeps_ranks, is_cut_for_long;
-    int host_of[NODES_MAX];
-    unsigned meeting_fails_permille;
-    int vote_count, team_count;
-    struct vote votes[VOTES_MAX];
-    struct team teams[TEAMS_MAX];
-    struct seat seats[NODES_MAX][VOTES_MAX];
-    struct process processes[NODES_MAX];
-    bool is_mourned[NODES_MAX];
-    bool suspects[NODES_MAX][NODES_MAX], buries[NODES_MAX][NODES_MAX];
-    uint64_t left_old; /* members that have the new team, and have left the old one */
-    int direct_to;     /* a message is heard at once there; SIM_NOBODY: none is */
-    uint64_t last_change_ns;
-};
-
-static bool is_member(const struct world *w, int node)
-{
-    return node < w->member_count;
-}
-
-static uint64_t nodes_of(const struct team *team)
-{
-    return team->survivors | team->joiners;
-}
-
-static struct growth_team describe(const struct world *w, const struct team *team)
-{
-    return (struct growth_team){.old_size = w->member_count,
-                                .survivors = &team->survivors,
-                                .joiner_count = __builtin_popcountll(team->joiners),
-                                .keeps_ranks = w->keeps_ranks};
-}
-
-/* -------------------------------------------------------------------------------------- judging */
-
-static bool is_majority_of(uint64_t voters, uint64_t set)
-{
-    const int count = __builtin_popcountll(set & voters), all = __builtin_popcountll(voters);
-    return 2 * count > all || (2 * count == all && (set & voters & -voters));
-}
-
-static uint64_t reached_by(const struct world *w, int node)
-{
-    uint64_t reached = 0;
-    for (int other = 0; other < w->node_count; other++)
-        if (sim_is_up(w->sim, other) && !sim_is_cut(w->sim, node, other))
-            reached |= UINT64_C(1) << other;
-    return reached;
-}
-
-/* Whether a member of the old team has this team, and lives: joiners that are left alone with a team
- * do not count (docs/how-to/add-members.md, limits). */
-static bool has_member(const struct world *w, int number)
-{
-    for (int node = 0; node < w->member_count; node++)
-        if (sim_is_up(w->sim, node) && w->processes[node].outcomes[number] == IS_MADE) return true;
-    return false;
-}
-
-static void judge_made(struct world *w, int node)
-{
-    const int number = w->processes[node].team;
-    const struct team *team = &w->teams[number];
-    for (int other = 0; other < w->node_count; other++) {
-        const struct process *process = &w->processes[other];
-        if (!sim_is_up(w->sim, other)) continue;
-        for (int i = 0; i < w->team_count; i++)
-            if (process->outcomes[i] == IS_MADE && i != number && has_member(w, i))
-                story_fail(&w->story, "node %d has team %d, node %d has team %d", node, number,
-                           other, i);
-        if (process->outcomes[number] == IS_NOWHERE)
-            story_fail(&w->story, "node %d has team %d, node %d decided that it is nowhere", node,
-                       number, other);
-    }
-    for (int other = 0; other < w->node_count; other++)
-        if ((nodes_of(team) >> other & 1) && !(w->processes[other].met >> number & 1))
-            story_fail(&w->story, "node %d has team %d, and node %d has not met it", node, number,
-                       other);
-}
-
-static void judge_nowhere(struct world *w, int node, int number)
-{
-    for (int other = 0; other < w->node_count; other++)
-        if (sim_is_up(w->sim, other) && w->processes[other].outcomes[number] == IS_MADE)
-            story_fail(&w->story, "node %d decided that team %d is nowhere, node %d has it", node,
-                       number, other);
-}
-
-/* Those that a rank without a decision could reach for long. */
-static void judge_undecided(struct world *w, int node)
-{
-    const struct team *team = &w->teams[w->processes[node].team];
-    if (sim_now_ns(w->sim) < w->last_change_ns + BOUND_NS) return;
-    if (is_majority_of(team->survivors, reached_by(w, node) & team->survivors))
-        story_fail(&w->story, "node %d has no decision on team %d and reaches most survivors", node,
-                   w->processes[node].team);
-}
-
-static void judge_places(struct world *w, const struct team *team, const int *places)
-{
-    const struct growth_team described = describe(w, team);
-    uint64_t taken = 0;
-    for (int i = 0; i < growth_size(&described); i++) {
-        const bool is_rank = places[i] >= 0 && places[i] < growth_size(&described);
-        if (!is_rank || (taken >> places[i] & 1))
-            story_fail(&w->story, "number %d has rank %d, which is none or another's", i, places[i]);
-        else
-            taken |= UINT64_C(1) << places[i];
-    }
-    for (int rank = 0, number = 0; rank < w->member_count; rank++) {
-        if (!(team->survivors >> rank & 1)) continue;
-        if (w->keeps_ranks && places[number] != rank)
-            story_fail(&w->story, "rank %d became rank %d", rank, places[number]);
-        number++;
-    }
-}
-
-static void judge_end(struct world *w)
-{
-    uint64_t members = 0, joiners = 0, made = 0;
-    for (int node = 0; node < w->node_count; node++) {
-        const struct process *process = &w->processes[node];
-        if (!sim_is_up(w->sim, node)) continue;
-        if (!process->has_ended)
-            story_fail(&w->story, "node %d waits for ever, at step %d", node, (int)process->step);
-        *(is_member(w, node) ? &members : &joiners) |= UINT64_C(1) << node;
-        if (process->step == GROWTH_MADE) made |= UINT64_C(1) << node;
-    }
-    const int gaps = w->member_count - __builtin_popcountll(members);
-    const int wanted = w->keeps_ranks ? gaps : w->wanted;
-    if (w->is_cut_for_long || members == 0 || made != 0) return;
-    for (int node = 0; node < w->member_count; node++)
-        if (w->processes[node].is_late || w->processes[node].step == GROWTH_LEFT_OUT ||
-            w->processes[node].step == GROWTH_UNDECIDED)
-            return; /* it was waited for, or has taken along what it knew */
-    if (__builtin_popcountll(joiners) >= wanted)
-        story_fail(&w->story, "nobody has a new team, though %llx and %llx live",
-                   (unsigned long long)members, (unsigned long long)joiners);
-}
 
 /* --------------------------------------------------------------------------------------- ending */
 
@@ -609,7 +410,7 @@ static void step_on(struct world *w, int node, const struct growth_event *event)
     end(w, node);
 }
 
-/* What a decision, or its lack, means for the step that waits for it. */
+/* Gives a decision, or its lack, to the step that waits for it. */
 static void take_decision(struct world *w, struct seat *seat)
 {
     struct process *process = &w->processes[seat->node];

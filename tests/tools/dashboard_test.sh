@@ -1,7 +1,7 @@
 #!/bin/bash
 # The metrics that a job writes are those of docs/how-to/metrics.md, and no two processes write the same line. Every query of the
 # dashboard share/grafana/tutti.json is one, and asks for such a metric and for labels that it has; every metric is on the dashboard.
-# What the queries compute: dashboard_promtool_test.sh.
+# Results of queries: dashboard_promtool_test.sh.
 # ctest: label=nosan label=once waits
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"

@@ -395,7 +395,7 @@ static int change_list(struct tutti_comm *comm, int rank, int size, uint64_t see
     RANKS_EXPECT(memcmp(kept, now, 40 * 33 * sizeof *now) == 0);
     RANKS_EXPECT(average(next, &other, 2, rank));
     RANKS_EXPECT(is_same(other.data, 40 * 33 + 64 * 16 + 3, comm));
-    /* What was given away is gone. */
+    /* The state that was given away is gone. */
     RANKS_EXPECT(tutti_compressor_finish(c, NULL) == TUTTI_INVALID_OPTIONS);
     options.rank = 3;
     RANKS_EXPECT(tutti_compressor_create(other.tensors, 3, &options, comm, &idle) == TUTTI_OK);

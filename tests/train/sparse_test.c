@@ -17,7 +17,7 @@
 
 enum { ROWS_MAX = 400, WIDTH_MAX = 20, COUNT_MAX = 300, TURNS = 16, RANKS_MAX = 9 };
 
-/* What a rank has in a turn. Values are small whole numbers, exact in every dtype. */
+/* The rows of a rank in a turn. Values are small whole numbers, exact in every dtype. */
 struct given {
     struct tutti_sparse_rows rows;
     int64_t indices[COUNT_MAX];

@@ -30,7 +30,7 @@ for how in powersgd:2 top:0.1 int8 mxfp4 bfloat16; do
     grep -q '^compression    gradients went in 1/' out || fail "$how: nothing says that it compresses: $(cat out)"
     awk "BEGIN { exit !($with < 0.9 * $beat && $with < 1.5 * $plain) }" || fail "$how: loss $with, without $plain, to beat $beat"
 done
-# What is dropped is missed; what waits is not.
+# Gradients that are dropped are missed; those that wait are not.
 with=$(loss --compress top:0.01) without=$(loss --compress top:0.01 --no-feedback)
 awk "BEGIN { exit !($with < $without) }" || fail "top:0.01: loss $with with feedback, $without without"
 

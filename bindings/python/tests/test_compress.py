@@ -41,7 +41,7 @@ def test_what_is_left_out_comes_later(comm, method, options):
         counters = compressor.counters
         assert counters.tensors == 3 and counters.steps == 40
         assert (counters.payload_bytes < counters.gradient_bytes / 2) == (method != "none")
-        # What waits does not grow with the steps.
+        # The sum that waits does not grow with the steps.
         assert np.abs(given - got).max() < 15 < np.abs(given).max()
         if method == "none":
             assert np.abs(given - got).max() < 1e-4

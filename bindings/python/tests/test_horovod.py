@@ -391,8 +391,8 @@ def test_a_failure_names_the_operation_of_the_program(comm):
     if comm.rank == 0:
         engine.sets[0].channel.communicator.abort("a reason")
     operation = control("mine", "barrier")
-    engine.submit(0, operation)
     with pytest.raises(HorovodInternalError, match='^"mine": ABORTED: ') as caught:
+        engine.submit(0, operation)  # fails itself if the engine has noticed already
         operation.wait()
     assert "recv(" not in str(caught.value) and "a reason" in str(caught.value)
     engine.stop()

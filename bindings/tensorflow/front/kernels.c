@@ -285,8 +285,8 @@ static bool put_handle(struct computation *computation, const char *name, struct
     return tf.get_code(status) == TF_CODE_OK;
 }
 
-/* The group is made, or has failed; what is wrong with the handle of one that is made, is in
- * *status. */
+/* The group is made, or has failed. If the handle of a group that is made is wrong, *status says
+ * how. */
 static void end_group(struct computation *computation, enum tutti_status made,
                       struct tf_status *status)
 {

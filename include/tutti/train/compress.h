@@ -64,7 +64,7 @@ extern "C" {
 struct tutti_compressor; /* opaque */
 
 enum tutti_compress_method {
-    TUTTI_COMPRESS_NONE,     /* every tensor is left alone: what the other methods compare with */
+    TUTTI_COMPRESS_NONE,     /* every tensor is left alone: to compare the other methods with */
     TUTTI_COMPRESS_LOW_RANK, /* PowerSGD */
     TUTTI_COMPRESS_TOP_K,    /* the largest elements */
     TUTTI_COMPRESS_ENCODED   /* all elements, in an encoding of tutti/encode.h */

@@ -219,7 +219,13 @@ def join(
     status AUTH_FAILED if they have another $TUTTI_SECRET.
     """
     _callbacks.catch_up()
-    wanted = _comm_options(options)
+    return Communicator._from(_meet(library.comm_join, _comm_options(options), id, store))
+
+
+def _meet(
+    function: Callable[..., int], wanted: _header.CommOptions, id: Optional[bytes], store: Optional[Store]
+) -> ctypes.c_void_p:
+    """The handle that comm_create or comm_join gives for these options, an id and a store."""
     if id is not None:
         if len(id) != ID_BYTES:
             raise invalid(Status.INVALID_OPTIONS, f"an id has {ID_BYTES} bytes, not {len(id)}")
@@ -230,10 +236,10 @@ def join(
         adapter = StoreAdapter(store)
         wanted.store = adapter.address
     handle = ctypes.c_void_p()
-    status = library.comm_join(ctypes.byref(wanted), ctypes.byref(handle))
+    status = function(ctypes.byref(wanted), ctypes.byref(handle))
     if status != Status.OK:
         raise error_of(status) from (adapter.error if adapter is not None else None)
-    return Communicator._from(handle)
+    return handle
 
 
 def _is_of_one_process(kind: str) -> TypeError:
@@ -275,20 +281,7 @@ class Communicator:
         wanted = _comm_options(options)
         wanted.rank = -1 if rank is None else integer("rank", rank, 0, Status.INVALID_RANK)
         wanted.size = -1 if size is None else integer("size", size, 1, Status.INVALID_RANK)
-        if id is not None:
-            if len(id) != ID_BYTES:
-                raise invalid(Status.INVALID_OPTIONS, f"an id has {ID_BYTES} bytes, not {len(id)}")
-            name_bytes = _header.Id.from_buffer_copy(id)
-            wanted.id = ctypes.addressof(name_bytes)
-        adapter = None
-        if store is not None:
-            adapter = StoreAdapter(store)
-            wanted.store = adapter.address
-        handle = ctypes.c_void_p()
-        status = library.comm_create(ctypes.byref(wanted), ctypes.byref(handle))
-        if status != Status.OK:
-            raise error_of(status) from (adapter.error if adapter is not None else None)
-        self._adopt(handle)
+        self._adopt(_meet(library.comm_create, wanted, id, store))
 
     def _adopt(self, handle: ctypes.c_void_p, owner: Any = None) -> None:
         assert handle.value is not None

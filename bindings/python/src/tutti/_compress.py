@@ -36,7 +36,7 @@ class CompressorCounters(NamedTuple):
 
 
 class _Handle:
-    """What has to be freed before the communicator is: its State does that if nobody did before."""
+    """The handle, to be freed before the communicator is: its State does that if nobody did before."""
 
     def __init__(self, state: State, handle: int) -> None:
         self.state = state
@@ -46,7 +46,7 @@ class _Handle:
     def free(self) -> None:
         handle, self.handle = self.handle, None
         if handle is not None:
-            self.state.prepared.discard(self)  # type: ignore[arg-type]
+            self.state.prepared.discard(self)
             check(library.compressor_free(handle))
 
 
@@ -180,7 +180,7 @@ class Compressor:
         return {part.name.decode(): array.copy() for part, array in self._parts()}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """What state_dict() gave on this rank, of as many ranks. Nothing has changed if it is refused."""
+        """Takes the dictionary of state_dict() of this rank, of as many ranks. Nothing has changed if it is refused."""
         parts = [(part.name.decode(), array) for part, array in self._parts()]
         for name, array in parts:
             if name not in state:

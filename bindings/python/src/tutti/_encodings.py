@@ -62,7 +62,7 @@ def encode(
     """Encodes a contiguous array; returns its bytes, as an array of uint8 or as `out`.
 
     encoding: an Encoding or its name, such as "int8".
-    dtype: what the elements are, where NumPy has no name for it (`tutti.bfloat16`).
+    dtype: the dtype of the elements, where NumPy has no name for it (`tutti.bfloat16`).
     out: a contiguous buffer of encoded_size(...) bytes.
     residual: an array like `array`, which gets what is lost; it may be `array` itself. decoded + residual is the
         element again, bit for bit, where the decoded element is finite (and but for the sign of zero in int8, int4

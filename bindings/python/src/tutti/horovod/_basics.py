@@ -21,6 +21,42 @@ from ._settings import read_settings
 
 Average, Adasum, Sum, Min, Max, Product = "Average", "Adasum", "Sum", "Min", "Max", "Product"
 
+#: The names that each of Horovod's packages has.
+__all__ = [
+    "Adasum",
+    "Average",
+    "Max",
+    "Min",
+    "ProcessSet",
+    "Product",
+    "Sum",
+    "add_process_set",
+    "ccl_built",
+    "cross_rank",
+    "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
+    "init",
+    "is_homogeneous",
+    "is_initialized",
+    "local_rank",
+    "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
+    "rank",
+    "remove_process_set",
+    "rocm_built",
+    "shutdown",
+    "size",
+    "start_timeline",
+    "stop_timeline",
+]
+
 
 class Places(NamedTuple):
     """Where the ranks are. "local": among those of this host; "cross": among those with this local rank."""

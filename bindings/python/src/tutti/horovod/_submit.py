@@ -1,4 +1,4 @@
-"""What the fronts for kinds of tensors share (torch/mpi_ops.py, tensorflow/mpi_ops.py): handles, names and arguments.
+"""Shared by the fronts for kinds of tensors (torch/mpi_ops.py, tensorflow/mpi_ops.py): handles, names and arguments.
 
 `what` is the call of the program, such as "grouped_allreduce_async_": texts name it, and not a call that it makes inside.
 """

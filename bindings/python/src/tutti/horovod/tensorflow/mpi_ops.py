@@ -28,9 +28,9 @@ _REDUCED: Dict[Any, Dtype] = {
 }
 _REDUCED[_BFLOAT16] = Dtype.bfloat16
 
-# What tf.function leaves as it is: it would translate what these functions call, down to this module's `if`.
+# Functions that tf.function leaves as they are: it would translate what these functions call, down to this module's `if`.
 as_it_is = tf.autograph.experimental.do_not_convert
-# What an operation does when it runs: arrays in, arrays out. It blocks.
+# The body of an operation: arrays in, arrays out. It blocks.
 Run = Callable[[List[Array]], List[Array]]
 
 
@@ -306,7 +306,7 @@ def broadcast(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> tf.Tensor:
-    """What rank root_rank (its number in the job, also in a process set) has in its tensor, on all ranks."""
+    """The tensor of rank root_rank (its number in the job, also in a process set), on all ranks."""
     return broadcast_all("broadcast", [tensor], root_rank, name, process_set)[0]
 
 

@@ -22,7 +22,7 @@ def _reduction(
     gradient_predivide_factor: float,
     process_set: ProcessSet,
 ) -> Reduce:
-    """What reduces a list of gradients, in which None stands for none: dense ones as one operation, IndexedSlices each."""
+    """A function that reduces a list of gradients, in which None stands for none: dense ones as one operation, IndexedSlices each."""
     op = operation_of(op, None, what)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError(f"{what}: gradient_predivide_factor is not supported with op != Average")
@@ -100,7 +100,7 @@ def DistributedGradientTape(
 
 
 class _Keras3:
-    """What DistributedOptimizer() adds to an optimizer of Keras 3: all its ways lead through apply()."""
+    """Methods that DistributedOptimizer() adds to an optimizer of Keras 3: all its ways lead through apply()."""
 
     @as_it_is
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> Any:
