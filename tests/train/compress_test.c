@@ -395,8 +395,14 @@ static int change_list(struct tutti_comm *comm, int rank, int size, uint64_t see
     RANKS_EXPECT(memcmp(kept, now, 40 * 33 * sizeof *now) == 0);
     RANKS_EXPECT(average(next, &other, 2, rank));
     RANKS_EXPECT(is_same(other.data, 40 * 33 + 64 * 16 + 3, comm));
-    /* What was given away is gone. */
+    /* What was given away is gone, and does not take the place of the state that is there now. */
     RANKS_EXPECT(tutti_compressor_finish(c, NULL) == TUTTI_INVALID_OPTIONS);
+    copy_residual(next, "matrix", 40 * 33, kept);
+    RANKS_EXPECT(tutti_compressor_take(next, c) == TUTTI_INVALID_OPTIONS);
+    RANKS_EXPECT(strstr(tutti_error_message(), "given its state away before") != NULL);
+    RANKS_EXPECT(tutti_compressor_take(c, next) == TUTTI_INVALID_OPTIONS);
+    copy_residual(next, "matrix", 40 * 33, now);
+    RANKS_EXPECT(memcmp(kept, now, 40 * 33 * sizeof *now) == 0);
     options.rank = 3;
     RANKS_EXPECT(tutti_compressor_create(other.tensors, 3, &options, comm, &idle) == TUTTI_OK);
     RANKS_EXPECT(tutti_compressor_take(idle, next) == TUTTI_INVALID_OPTIONS);
@@ -717,6 +723,9 @@ static int go_wrong(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     tensors[0].rows = SIZE_MAX / 2;
     RANKS_EXPECT(tutti_compressor_create(tensors, 2, &options, comm, &c) == TUTTI_INVALID_COUNT);
     tensors[0].rows = 10;
+    RANKS_EXPECT(tutti_group_begin() == TUTTI_OK);
+    RANKS_EXPECT(tutti_compressor_create(tensors, 2, NULL, comm, &c) == TUTTI_INVALID_REQUEST);
+    RANKS_EXPECT(c == NULL && tutti_group_end() == TUTTI_OK);
     RANKS_EXPECT(tutti_compressor_create(tensors, 2, NULL, comm, &c) == TUTTI_OK);
     RANKS_EXPECT(tutti_compressor_ready(c, 2) == TUTTI_INVALID_OPTIONS);
     RANKS_EXPECT(tutti_compressor_ready(c, 0) == TUTTI_OK);
