@@ -560,10 +560,10 @@ static int load_elsewhere(struct tutti_comm *comm, int rank, int size, uint64_t 
     for (size_t r = 0; r < RANKS; r++) {
         const struct tutti_checkpoint_tensor part = {"matrix, residual",
                                                      TUTTI_FLOAT32,
-                                                     2,
-                                                     {RANKS, COUNT},
-                                                     {r, 0},
-                                                     {1, COUNT},
+                                                     3,
+                                                     {RANKS, 40, 33},
+                                                     {r, 0, 0},
+                                                     {1, 40, 33},
                                                      0,
                                                      COUNT,
                                                      row};
@@ -633,6 +633,19 @@ static int load_nonsense(struct tutti_comm *comm, int rank, int size, uint64_t s
     }
     RANKS_EXPECT(tutti_compressor_create(model.tensors, TENSORS, &options, comm, &c) == TUTTI_OK);
     RANKS_EXPECT(tutti_compressor_load(c, checkpoints, 9) != TUTTI_OK); /* there is none */
+    RANKS_EXPECT(tutti_compressor_free(c) == TUTTI_OK);
+    /* As many elements, but of another shape. */
+    const struct tutti_compressor_options top_k = options_of(&ways[3]);
+    RANKS_EXPECT(tutti_compressor_create(model.tensors, TENSORS, &top_k, comm, &c) == TUTTI_OK);
+    RANKS_EXPECT(tutti_compressor_parts(c, parts, PARTS, &count) == TUTTI_OK);
+    RANKS_EXPECT(tutti_checkpoints_save(checkpoints, 4, parts, count) == TUTTI_OK);
+    RANKS_EXPECT(tutti_compressor_load(c, checkpoints, 4) == TUTTI_OK);
+    RANKS_EXPECT(tutti_compressor_free(c) == TUTTI_OK);
+    model.tensors[4].rows = 33;
+    model.tensors[4].columns = 40;
+    RANKS_EXPECT(tutti_compressor_create(model.tensors, TENSORS, &top_k, comm, &c) == TUTTI_OK);
+    RANKS_EXPECT(tutti_compressor_load(c, checkpoints, 4) == TUTTI_MISMATCH);
+    RANKS_EXPECT(strstr(tutti_error_message(), "'matrix, residual' is float32") != NULL);
     RANKS_EXPECT(tutti_compressor_free(c) == TUTTI_OK);
     return tutti_checkpoints_close(checkpoints) != TUTTI_OK;
 }
