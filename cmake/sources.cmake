@@ -6,8 +6,8 @@
 # X_fuzz.c: the lists have only those that cannot be built everywhere.
 
 tutti_folder(library src/base
-    collective.c crc32c.c crc32c_instructions.c dtype.c encoding.c kept_text.c log.c log_limit.c op.c option.c option_mistake.c
-    printable.c rank_map.c sized.c status.c version.c)
+    collective.c crc32c.c crc32c_instructions.c dtype.c encoding.c group_depth.c kept_text.c log.c log_limit.c op.c option.c
+    option_mistake.c printable.c rank_map.c sized.c status.c version.c)
 
 tutti_folder(library src/os
     at_exit.c byte_stream.c close_on_exec.c cpu.c doorbell.c file.c fork.c futex.c hardware.c last_word.c

@@ -23,7 +23,8 @@ struct agreement {
 
 /* `status` is that of this rank's own work, with its message. Returns it if that failed. MISMATCH
  * if the work of another rank failed, whose message it gives, or if fingerprints differ. is_common
- * may be NULL: it becomes true if it is true on all ranks. Collective. */
+ * may be NULL: it becomes true if it is true on all ranks. INVALID_REQUEST: this thread has a group
+ * open. Collective. */
 enum tutti_status agree_on_making(struct tutti_comm *comm, enum tutti_status status,
                                   const struct agreement *agreement, bool *is_common);
 

@@ -23,19 +23,20 @@ static const char *name_part(struct tutti_compressor *c, size_t index, enum part
     return name;
 }
 
-/* A row of the residuals of so many ranks. */
+/* A row of the residuals of so many ranks. It has the shape of the gradient, so that another shape is
+ * found out. */
 static struct tutti_checkpoint_tensor residual_part(struct tutti_compressor *c, size_t index,
                                                     uint64_t ranks, uint64_t row, float *data)
 {
-    const size_t count = c->tensors[index].count;
+    const struct compress_tensor *const t = &c->tensors[index];
     return (struct tutti_checkpoint_tensor){name_part(c, index, PART_RESIDUAL),
                                             TUTTI_FLOAT32,
-                                            2,
-                                            {(size_t)ranks, count},
-                                            {(size_t)row, 0},
-                                            {1, count},
+                                            3,
+                                            {(size_t)ranks, t->rows, t->columns},
+                                            {(size_t)row, 0, 0},
+                                            {1, t->rows, t->columns},
                                             0,
-                                            count,
+                                            t->count,
                                             data};
 }
 

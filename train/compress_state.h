@@ -69,13 +69,13 @@ struct tutti_compressor {
     size_t basis_count;
     uint32_t *room; /* TOP_K: for selecting */
     uint64_t steps, payload_bytes;
-    uint64_t saved_ranks;    /* the number of ranks, as a checkpoint has it */
-    char (*part_names)[200]; /* of parts for checkpoints: three a tensor */
-    pthread_mutex_t lock;    /* protects the rest, between begin and end of a step */
-    bool is_broken;
-    enum tutti_status status; /* of the first start in this step that failed */
-    size_t next;              /* the first bucket that has not started in this step */
-    unsigned char *is_ready;  /* of each tensor */
+    uint64_t saved_ranks;      /* the number of ranks, as a checkpoint has it */
+    char (*part_names)[200];   /* of parts for checkpoints: three a tensor */
+    pthread_mutex_t lock;      /* protects the rest, between begin and end of a step */
+    bool is_broken, has_given; /* given: its state, to another compressor */
+    enum tutti_status status;  /* of the first start in this step that failed */
+    size_t next;               /* the first bucket that has not started in this step */
+    unsigned char *is_ready;   /* of each tensor */
 };
 
 struct compress_method {

@@ -22,7 +22,14 @@ static enum tutti_status check_pair(const struct tutti_compressor *c,
                                     const struct tutti_compressor *from)
 {
     TRY(compress_check_rest(c, "take"));
+    if (c->is_broken)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_compressor_take: a step of this compressor failed before, or its "
+                         "state was given away; free it");
     if (from == NULL) return TUTTI_OK;
+    if (from->has_given)
+        return error_set(TUTTI_INVALID_OPTIONS, "tutti_compressor_take: the other compressor has "
+                                                "given its state away before; free it");
     if (from == c || from->tensors == NULL)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_compressor_take: the state must be that of another compressor");
@@ -138,7 +145,7 @@ static uint64_t take_own(struct tutti_compressor *c, struct tutti_compressor *fr
         hash = hash_take(hash, i);
     }
     c->steps = from->steps;
-    from->is_broken = true; /* it has given its state away */
+    from->is_broken = from->has_given = true;
     return hash >> 2;
 }
 

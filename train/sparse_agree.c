@@ -116,8 +116,9 @@ static enum tutti_status check_counts(const struct sparse_call *call,
                              call->function, r, hellos[r].count, hellos[r].question.row_count);
         if (__builtin_add_overflow(total, hellos[r].count, &total)) total = UINT64_MAX;
     }
-    const size_t entry_bytes = row_bytes + 4 * sizeof(uint64_t); /* with its index, and tables */
-    if (total < SIZE_MAX - (size_t)call->size &&
+    size_t entry_bytes; /* of a row, with its index, and tables */
+    if (!__builtin_add_overflow(row_bytes, 4 * sizeof(uint64_t), &entry_bytes) &&
+        total < SIZE_MAX - (size_t)call->size &&
         !__builtin_mul_overflow((size_t)total + (size_t)call->size, entry_bytes, &bytes) &&
         bytes <= SIZE_MAX / 2)
         return TUTTI_OK;

@@ -39,7 +39,8 @@ enum tutti_status sparse_check_rows(const char *function, const struct tutti_spa
         return error_set(TUTTI_INVALID_COUNT, "%s: row_count is %zu, more than indices reach",
                          function, rows->row_count);
     if (rows->width == 0 || __builtin_mul_overflow(rows->width, dtype_size(rows->dtype), &bytes) ||
-        __builtin_mul_overflow(bytes, rows->count, &bytes))
+        __builtin_mul_overflow(bytes, rows->count, &bytes) || bytes > SIZE_MAX / 2 ||
+        rows->count > SIZE_MAX / 2 / sizeof *rows->indices)
         return error_set(TUTTI_INVALID_COUNT, "%s: %zu rows of width %zu cannot be in memory",
                          function, rows->count, rows->width);
     if (rows->count > 0 && (rows->indices == NULL || rows->values == NULL))

@@ -1,5 +1,6 @@
 #include "sparse_call.h"
 
+#include "base/group_depth.h"
 #include "base/status.h"
 #include "os/clock.h"
 
@@ -7,8 +8,14 @@ enum tutti_status sparse_call_init(struct sparse_call *call, const char *functio
                                    struct tutti_comm *comm)
 {
     *call = (struct sparse_call){function, comm, tutti_comm_rank(comm), tutti_comm_size(comm), 0};
-    if (call->rank >= 0 && call->size > 0) return TUTTI_OK;
-    return error_set(TUTTI_INVALID_COMM, "%s: comm is not a communicator of this process", function);
+    if (call->rank < 0 || call->size <= 0)
+        return error_set(TUTTI_INVALID_COMM, "%s: comm is not a communicator of this process",
+                         function);
+    if (!group_is_open()) return TUTTI_OK;
+    /* The exchanges would only start, and what they bring would be read before it has come. */
+    return error_set(TUTTI_INVALID_REQUEST,
+                     "%s: must not be called between tutti_group_begin and tutti_group_end",
+                     function);
 }
 
 static struct tutti_call_options options_of(const struct sparse_call *call)

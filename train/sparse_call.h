@@ -17,7 +17,7 @@ struct sparse_call {
     uint64_t deadline_ns; /* of clock_now_ns; 0: each exchange has the communicator's */
 };
 
-/* INVALID_COMM. The call has no deadline yet. */
+/* INVALID_COMM; INVALID_REQUEST: a group is open. The call has no deadline yet. */
 enum tutti_status sparse_call_init(struct sparse_call *call, const char *function,
                                    struct tutti_comm *comm);
 

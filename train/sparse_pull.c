@@ -38,6 +38,9 @@ static enum tutti_status ask(struct asked *asked, struct sparse_call *call,
     asked->table =
         (struct tutti_sparse_rows){table->row_count, table->width, table->dtype, 0, NULL, NULL};
     TRY(sparse_read_options(call, options, false, &asked->options));
+    if (count > 0 && out == NULL)
+        return error_set(TUTTI_INVALID_BUFFER, "%s: out is NULL, but there are %zu indices",
+                         call->function, count);
     const struct tutti_sparse_rows wanted = {table->row_count, table->width, table->dtype, count,
                                              indices,          out};
     TRY(sparse_check_rows(call->function, &wanted));

@@ -44,7 +44,8 @@
  * been made. Any other failure ends the communicator, as for all collectives.
  *
  * All calls here block, consist of several collectives, and must not be made between
- * tutti_group_begin and tutti_group_end. Buffers lie in the memory of the host.
+ * tutti_group_begin and tutti_group_end: they return INVALID_REQUEST there. Buffers lie in the memory
+ * of the host.
  */
 #ifndef TUTTI_SPARSE_H
 #define TUTTI_SPARSE_H

@@ -11,8 +11,6 @@
 #include "call/group.h"
 #include "call/progress.h"
 
-_Thread_local unsigned group_depth;
-
 struct group {
     size_t count, capacity;
     struct tutti_request **requests;

@@ -436,6 +436,7 @@ static enum tutti_status read_options(struct growing *growing, const struct tutt
                          PLAN_RANKS_MAX, own.joiner_min, own.joiner_max);
     TRY(derive_options(growing->comm, own.comm_options, &growing->options));
     growing->wait_ns = own.wait_ns != 0 ? own.wait_ns : growing->options.init_timeout_ns;
+    if (growing->wait_ns > OPTIONS_TIMEOUT_MAX_NS) growing->wait_ns = OPTIONS_TIMEOUT_MAX_NS;
     return TUTTI_OK;
 }
 

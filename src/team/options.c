@@ -44,6 +44,13 @@ static enum tutti_status check_store(const struct tutti_store *given)
     return TUTTI_OK;
 }
 
+/* A caller who wants to wait for ever gives the largest number. Added to the clock it would be a time
+ * that is over. */
+static void limit(uint64_t *timeout_ns)
+{
+    if (*timeout_ns > OPTIONS_TIMEOUT_MAX_NS) *timeout_ns = OPTIONS_TIMEOUT_MAX_NS;
+}
+
 /* The caller's options, which may be of another version. Members that it does not have are as
  * TUTTI_COMM_OPTIONS_INIT has them. */
 static enum tutti_status read_comm(const struct tutti_comm_options *user,
@@ -52,6 +59,8 @@ static enum tutti_status read_comm(const struct tutti_comm_options *user,
     *own = (struct tutti_comm_options)TUTTI_COMM_OPTIONS_INIT;
     if (user == NULL) return TUTTI_OK;
     TRY(SIZED_READ("options", tutti_comm_options, user, own));
+    limit(&own->timeout_ns);
+    limit(&own->init_timeout_ns);
     if ((unsigned)own->integrity > TUTTI_INTEGRITY_ON)
         return error_set(
             TUTTI_INVALID_OPTIONS,
@@ -158,6 +167,7 @@ enum tutti_status options_for_call(const struct tutti_call_options *user,
                                    struct tutti_call_options *options)
 {
     TRY(SIZED_READ("options", tutti_call_options, user, options));
+    limit(&options->timeout_ns);
     if (options->priority < -PRIORITY_MAX || options->priority > PRIORITY_MAX)
         return error_set(TUTTI_INVALID_OPTIONS, "options.priority must be -%d to %d, is %d",
                          PRIORITY_MAX, PRIORITY_MAX, options->priority);

@@ -10,6 +10,10 @@
 
 #include "tutti/tutti.h"
 
+/* The longest timeout of a communicator or a call; a longer one becomes this, more than a hundred
+ * years. It can be added to any time of the clock. */
+#define OPTIONS_TIMEOUT_MAX_NS (UINT64_MAX / 4)
+
 /* Checks the caller's options (NULL: none) and fills in what is left open. *environment: not OK,
  * with this thread's error: a variable makes no sense; what it says is as it ships then, and
  * *options is complete all the same. */

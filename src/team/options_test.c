@@ -188,6 +188,21 @@ static void the_callers_word_wins_over_the_environment(void **state)
     assert_int_equal(options.size, 4);
 }
 
+static void for_ever_does_not_end_at_once(void **state)
+{
+    (void)state;
+    struct tutti_comm_options user = TUTTI_COMM_OPTIONS_INIT, options, derived;
+    struct tutti_call_options call = TUTTI_CALL_OPTIONS_INIT, own;
+    user.timeout_ns = user.init_timeout_ns = call.timeout_ns = UINT64_MAX;
+    assert_int_equal(complete_for(&user, &options), TUTTI_OK);
+    assert_int_equal(options.timeout_ns, OPTIONS_TIMEOUT_MAX_NS);
+    assert_int_equal(options.init_timeout_ns, OPTIONS_TIMEOUT_MAX_NS);
+    assert_int_equal(options_for_derived(&user, &options, &derived), TUTTI_OK);
+    assert_int_equal(derived.init_timeout_ns, OPTIONS_TIMEOUT_MAX_NS);
+    assert_int_equal(options_for_call(&call, &own), TUTTI_OK);
+    assert_int_equal(own.timeout_ns, OPTIONS_TIMEOUT_MAX_NS);
+}
+
 static void integrity_comes_from_either_side_and_is_inherited(void **state)
 {
     (void)state;
@@ -322,6 +337,7 @@ int main(void)
         TEST(what_nothing_reads_here_is_checked_too),
         TEST(empty_variables_say_nothing),
         TEST(the_callers_word_wins_over_the_environment),
+        TEST(for_ever_does_not_end_at_once),
         TEST(integrity_comes_from_either_side_and_is_inherited),
         TEST(encryption_comes_from_either_side_and_is_inherited),
         TEST(determinism_comes_from_either_side),

@@ -109,13 +109,14 @@ static enum tutti_status found(int rank, int size, struct tutti_comm **comm)
     return tutti_comm_create(&options, comm);
 }
 
+/* wait_s below 0: for ever. */
 static enum tutti_status grow(struct tutti_comm *comm, int joiners, double wait_s,
                               struct tutti_comm **larger)
 {
     struct tutti_grow_options options = TUTTI_GROW_OPTIONS_INIT;
     options.store = &store;
     options.joiner_min = joiners;
-    options.wait_ns = (uint64_t)(wait_s * 1e9);
+    options.wait_ns = wait_s < 0 ? UINT64_MAX : (uint64_t)(wait_s * 1e9);
     return tutti_comm_grow(comm, &options, larger);
 }
 
@@ -206,7 +207,7 @@ static int one_after_the_other(struct tutti_comm *none, int rank, int size, uint
     for (int now = tutti_comm_size(comm); now < size; now++) {
         RANKS_EXPECT(tutti_comm_size(comm) == now);
         RANKS_EXPECT(sums(comm));
-        RANKS_EXPECT(grow(comm, 1, 20, &larger) == TUTTI_OK);
+        RANKS_EXPECT(grow(comm, 1, now % 2 == 0 ? 20 : -1, &larger) == TUTTI_OK);
         RANKS_EXPECT(tutti_comm_rank(larger) == tutti_comm_rank(comm));
         RANKS_EXPECT(sums(comm)); /* which is as it was */
         RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);

@@ -395,8 +395,14 @@ static int change_list(struct tutti_comm *comm, int rank, int size, uint64_t see
     RANKS_EXPECT(memcmp(kept, now, 40 * 33 * sizeof *now) == 0);
     RANKS_EXPECT(average(next, &other, 2, rank));
     RANKS_EXPECT(is_same(other.data, 40 * 33 + 64 * 16 + 3, comm));
-    /* The state that was given away is gone. */
+    /* What was given away is gone, and does not take the place of the state that is there now. */
     RANKS_EXPECT(tutti_compressor_finish(c, NULL) == TUTTI_INVALID_OPTIONS);
+    copy_residual(next, "matrix", 40 * 33, kept);
+    RANKS_EXPECT(tutti_compressor_take(next, c) == TUTTI_INVALID_OPTIONS);
+    RANKS_EXPECT(strstr(tutti_error_message(), "given its state away before") != NULL);
+    RANKS_EXPECT(tutti_compressor_take(c, next) == TUTTI_INVALID_OPTIONS);
+    copy_residual(next, "matrix", 40 * 33, now);
+    RANKS_EXPECT(memcmp(kept, now, 40 * 33 * sizeof *now) == 0);
     options.rank = 3;
     RANKS_EXPECT(tutti_compressor_create(other.tensors, 3, &options, comm, &idle) == TUTTI_OK);
     RANKS_EXPECT(tutti_compressor_take(idle, next) == TUTTI_INVALID_OPTIONS);
@@ -554,10 +560,10 @@ static int load_elsewhere(struct tutti_comm *comm, int rank, int size, uint64_t 
     for (size_t r = 0; r < RANKS; r++) {
         const struct tutti_checkpoint_tensor part = {"matrix, residual",
                                                      TUTTI_FLOAT32,
-                                                     2,
-                                                     {RANKS, COUNT},
-                                                     {r, 0},
-                                                     {1, COUNT},
+                                                     3,
+                                                     {RANKS, 40, 33},
+                                                     {r, 0, 0},
+                                                     {1, 40, 33},
                                                      0,
                                                      COUNT,
                                                      row};
@@ -627,6 +633,19 @@ static int load_nonsense(struct tutti_comm *comm, int rank, int size, uint64_t s
     }
     RANKS_EXPECT(tutti_compressor_create(model.tensors, TENSORS, &options, comm, &c) == TUTTI_OK);
     RANKS_EXPECT(tutti_compressor_load(c, checkpoints, 9) != TUTTI_OK); /* there is none */
+    RANKS_EXPECT(tutti_compressor_free(c) == TUTTI_OK);
+    /* As many elements, but of another shape. */
+    const struct tutti_compressor_options top_k = options_of(&ways[3]);
+    RANKS_EXPECT(tutti_compressor_create(model.tensors, TENSORS, &top_k, comm, &c) == TUTTI_OK);
+    RANKS_EXPECT(tutti_compressor_parts(c, parts, PARTS, &count) == TUTTI_OK);
+    RANKS_EXPECT(tutti_checkpoints_save(checkpoints, 4, parts, count) == TUTTI_OK);
+    RANKS_EXPECT(tutti_compressor_load(c, checkpoints, 4) == TUTTI_OK);
+    RANKS_EXPECT(tutti_compressor_free(c) == TUTTI_OK);
+    model.tensors[4].rows = 33;
+    model.tensors[4].columns = 40;
+    RANKS_EXPECT(tutti_compressor_create(model.tensors, TENSORS, &top_k, comm, &c) == TUTTI_OK);
+    RANKS_EXPECT(tutti_compressor_load(c, checkpoints, 4) == TUTTI_MISMATCH);
+    RANKS_EXPECT(strstr(tutti_error_message(), "'matrix, residual' is float32") != NULL);
     RANKS_EXPECT(tutti_compressor_free(c) == TUTTI_OK);
     return tutti_checkpoints_close(checkpoints) != TUTTI_OK;
 }
@@ -717,6 +736,9 @@ static int go_wrong(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     tensors[0].rows = SIZE_MAX / 2;
     RANKS_EXPECT(tutti_compressor_create(tensors, 2, &options, comm, &c) == TUTTI_INVALID_COUNT);
     tensors[0].rows = 10;
+    RANKS_EXPECT(tutti_group_begin() == TUTTI_OK);
+    RANKS_EXPECT(tutti_compressor_create(tensors, 2, NULL, comm, &c) == TUTTI_INVALID_REQUEST);
+    RANKS_EXPECT(c == NULL && tutti_group_end() == TUTTI_OK);
     RANKS_EXPECT(tutti_compressor_create(tensors, 2, NULL, comm, &c) == TUTTI_OK);
     RANKS_EXPECT(tutti_compressor_ready(c, 2) == TUTTI_INVALID_OPTIONS);
     RANKS_EXPECT(tutti_compressor_ready(c, 0) == TUTTI_OK);

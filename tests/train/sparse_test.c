@@ -401,8 +401,22 @@ static int refusals(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     const struct tutti_sparse_table no_rows = {10, 2, TUTTI_FLOAT32, is_wrong ? NULL : good_values};
     RANKS_EXPECT(tutti_sparse_pull(&no_rows, good_indices, 2, out, NULL, comm) ==
                  (is_wrong ? TUTTI_INVALID_BUFFER : TUTTI_MISMATCH));
+    RANKS_EXPECT(tutti_sparse_pull(&no_rows, good_indices, 2, NULL, NULL, comm) ==
+                 TUTTI_INVALID_BUFFER);
+    RANKS_EXPECT(strstr(tutti_error_message(), "out is NULL, but there are 2") != NULL);
     RANKS_EXPECT(tutti_sparse_allreduce(&good, TUTTI_SUM, NULL, comm, is_wrong ? NULL : &result) ==
                  (is_wrong ? TUTTI_INVALID_BUFFER : TUTTI_MISMATCH));
+    /* Between the ends of a group, where exchanges would only start. */
+    RANKS_EXPECT(tutti_group_begin() == TUTTI_OK);
+    RANKS_EXPECT(tutti_sparse_allreduce(&good, TUTTI_SUM, NULL, comm, &result) ==
+                 TUTTI_INVALID_REQUEST);
+    RANKS_EXPECT(result == NULL && tutti_group_end() == TUTTI_OK);
+    /* Rows so wide that their bytes and those of tables are more than a number. */
+    same.dtype = TUTTI_UINT64;
+    same.width = SIZE_MAX / 8;
+    same.count = 0;
+    RANKS_EXPECT(tutti_sparse_allreduce(&same, TUTTI_SUM, NULL, comm, &result) ==
+                 TUTTI_INVALID_COUNT);
     /* The communicator is as good as before. */
     RANKS_EXPECT(tutti_sparse_allreduce(&good, TUTTI_SUM, NULL, comm, &result) == TUTTI_OK);
     struct tutti_sparse_rows rows;

@@ -167,8 +167,9 @@ tutti_compressor_finish(struct tutti_compressor *compressor, struct tutti_compre
  *     owners go to the new owners of the elements;
  *   - when ranks join: they pass NULL, and get Q from the others; their residuals are zeros.
  * Collective on the communicator of `compressor`, between steps; blocks until its deadline.
- * INVALID_OPTIONS: methods or options differ, or a step has begun. MISMATCH: ranks took different
- * tensors. Else the status of a collective. */
+ * INVALID_OPTIONS: methods or options differ, a step of `compressor` has begun or failed, or `from`
+ * has given its state away before. MISMATCH: ranks took different tensors. Else the status of a
+ * collective. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_compressor_take(struct tutti_compressor *compressor,
                                                                  struct tutti_compressor *from);
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Sequence, Tuple, Union
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -15,10 +16,10 @@ from . import _header
 from ._arguments import SIZE_MAX, integer, nanoseconds
 from ._buffers import Array, Buffer, address_of, as_array
 from ._dtypes import dtype_of
-from ._errors import check, invalid
+from ._errors import Error, check, invalid
 from ._header import Dtype, Status
 from ._library import library
-from ._operations import Op, resolve
+from ._operations import SUM, Op, resolve
 
 if TYPE_CHECKING:
     from ._communicator import Communicator
@@ -125,6 +126,19 @@ def _taken(handle: ctypes.c_void_p, like: Array) -> SparseRows:
     return SparseRows(indices, values.reshape(shape), text.value.decode())
 
 
+@contextmanager
+def _told_to_others(comm: "Communicator", function: Any, *without_rows: Any) -> Iterator[None]:
+    """A mistake that Python finds in this rank's arguments: the others learn of it, and do not wait for this rank.
+
+    The library is called without rows, which it refuses after it has told the other ranks.
+    """
+    try:
+        yield
+    except (Error, TypeError, ValueError, OverflowError):
+        comm._state.call(function, *without_rows)
+        raise
+
+
 def reduce(
     comm: "Communicator",
     function: Any,
@@ -137,12 +151,13 @@ def reduce(
     deterministic: bool,
     dtype: Optional[Dtype],
 ) -> SparseRows:
-    own = _indices(indices)
-    rows, array = _rows(own, values, row_count, dtype)
-    operation = resolve(op, array.dtype.kind == "b")
-    options = _options(timeout, way, deterministic)
     result = ctypes.c_void_p()
     state = comm._state
+    with _told_to_others(comm, function, None, SUM.handle, None, state.pointer, ctypes.byref(result)):
+        own = _indices(indices)
+        rows, array = _rows(own, values, row_count, dtype)
+        operation = resolve(op, array.dtype.kind == "b")
+        options = _options(timeout, way, deterministic)
     status = state.call(
         function,
         ctypes.byref(rows),
@@ -165,6 +180,32 @@ def pull(
     timeout: Optional[float],
     dtype: Optional[Dtype],
 ) -> Array:
+    state = comm._state
+    with _told_to_others(comm, library.sparse_pull, None, None, 0, None, None, state.pointer):
+        struct, wanted, found, options = _lookup(comm, table, indices, row_count, out, timeout, dtype)
+    status = state.call(
+        library.sparse_pull,
+        ctypes.byref(struct),
+        _address(wanted),
+        wanted.size,
+        _address(found),
+        ctypes.byref(options),
+        state.pointer,
+    )
+    check(status, state.handle)
+    return found
+
+
+def _lookup(
+    comm: "Communicator",
+    table: Buffer,
+    indices: Union[Buffer, Sequence[int]],
+    row_count: int,
+    out: Optional[Array],
+    timeout: Optional[float],
+    dtype: Optional[Dtype],
+) -> Tuple[_header.SparseTable, Array, Array, _header.SparseOptions]:
+    """The arguments of pull(), checked: the table, the indices, the array of the rows, and options."""
     own = as_array(table, "table")
     wanted = _indices(indices)
     first, end = sparse_range(row_count, comm.size, comm.rank)
@@ -190,16 +231,4 @@ def pull(
         int(dtype_of(own.dtype, dtype, "table")),
         _address(own),
     )
-    options = _options(timeout, "chosen", False)
-    state = comm._state
-    status = state.call(
-        library.sparse_pull,
-        ctypes.byref(struct),
-        _address(wanted),
-        wanted.size,
-        _address(found),
-        ctypes.byref(options),
-        state.pointer,
-    )
-    check(status, state.handle)
-    return found
+    return struct, wanted, found, _options(timeout, "chosen", False)
