@@ -103,3 +103,23 @@ def test_arguments_that_make_no_sense_are_refused(comm):
         comm.sparse_allreduce([1], np.ones(1), 10, way="best")
     with pytest.raises(tutti.InvalidArgument, match="this rank owns the 10 rows"):
         comm.sparse_pull(np.ones((9, 2)), [1], 10)
+
+
+@pytest.mark.ranks(3)
+@pytest.mark.parametrize("mistake", ["lengths", "indices", "way", "table"])
+def test_others_learn_of_a_mistake_that_python_finds(comm, mistake):
+    table = np.zeros(tutti.sparse_range(ROWS, comm.size, comm.rank)[1] - tutti.sparse_range(ROWS, comm.size, comm.rank)[0])
+
+    def call(errs):
+        if mistake == "table":
+            comm.sparse_pull(table[1:] if errs else table, [1, 2], ROWS)
+        else:
+            indices = [1, 2, 3] if errs and mistake == "lengths" else [1.5, 2] if errs and mistake == "indices" else [1, 2]
+            comm.sparse_allreduce(indices, np.ones(2), ROWS, way="none" if errs and mistake == "way" else "chosen")
+
+    with pytest.raises(tutti.InvalidArgument if comm.rank == 1 else tutti.Error) as caught:
+        call(errs=comm.rank == 1)
+    if comm.rank != 1:
+        assert caught.value.status == tutti.Status.MISMATCH and "rank 1" in str(caught.value)
+    result = comm.sparse_allreduce([comm.rank], np.ones(1), ROWS)
+    assert_array_equal(result.indices, range(comm.size))
