@@ -88,12 +88,12 @@ static struct model_work first_path(const struct path_table *table, const struct
 }
 
 /* Rows of networks were measured with a core for each rank, whose caches have what the kernel needs
- * for the next message. If hosts share two cores, messages of 2 KiB take three to five times as
- * long as the row's cost explains. Over loopback that depends on the machine (up to four times on
+ * for the next message. If hosts share two cores, messages take one and a half to five times as
+ * long as the row's cost explains, depending on the machine. Over loopback that depends on the machine (up to four times on
  * one, no more on another), and the bytes of large messages take up to four times as long, too. */
 static struct path_cost crowded(struct path_cost cost, enum model_distance distance)
 {
-    enum { BETWEEN_HOSTS = 4, LOOPBACK = 2, LOOPBACK_BYTE = 2 };
+    enum { BETWEEN_HOSTS = 3, LOOPBACK = 2, LOOPBACK_BYTE = 2 };
     const bool is_loopback = distance == MODEL_SAME_HOST;
     const uint32_t times = is_loopback ? LOOPBACK : BETWEEN_HOSTS,
                    byte_times = is_loopback ? LOOPBACK_BYTE : 1;

@@ -201,10 +201,12 @@ struct path_sizes {
     size_t copies_bytes_min; /* of a block, whose cost within a host is that of copies even over a network: agreed */
 };
 
-/* The sizes that hold for every transport. */
-#define PATH_SIZES                                                                                 \
+/* The sizes that hold for every transport. A transport whose messages each cost the kernel's time
+ * gives the least size of a piece itself. */
+#define PATH_SIZES PATH_SIZES_FROM((size_t)16 << 10)
+#define PATH_SIZES_FROM(least)                                                                     \
     {                                                                                              \
-        .piece_bytes_min = (size_t)16 << 10,                                                       \
+        .piece_bytes_min = (least),                                                                \
         .piece_bytes_max = (size_t)64                                                              \
                            << 10, /* a piece and its slots stay in the second-level cache */       \
             .copied_pieces = 8,                                                                    \
