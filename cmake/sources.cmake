@@ -10,8 +10,8 @@ tutti_folder(library src/base
     option_mistake.c printable.c rank_map.c sized.c status.c version.c)
 
 tutti_folder(library src/os
-    at_exit.c byte_stream.c close_on_exec.c cpu.c doorbell.c file.c fork.c futex.c hardware.c last_word.c
-    lent_variables.c local_name.c local_socket.c mapping.c process.c shm.c tcp_path.c tcp_socket.c thread.c turn.c
+    at_exit.c byte_stream.c close_on_exec.c cpu.c doorbell.c file.c fork.c futex.c hardware.c
+    huge_pages.c last_word.c lent_variables.c local_name.c local_socket.c mapping.c process.c shm.c tcp_path.c tcp_socket.c thread.c turn.c
     userfault.c
     IF TUTTI_OPENSSL tls_openssl.c ELSE tls_absent.c)
 

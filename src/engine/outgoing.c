@@ -20,6 +20,13 @@ static bool segments_in_reach(const struct operation *operation, const struct bu
     return true;
 }
 
+/* Whether it takes less time that the receivers of a link copy memory out than that this rank copies
+ * it in. */
+static bool copy_pays(const struct link_tx *link, const void *address, size_t bytes)
+{
+    return link->huge_pages == NULL || huge_pages_ask(link->huge_pages, address, bytes);
+}
+
 /* The path by which a step's message goes by reference over its link i, if the list allows it and
  * the receivers reach the memory; PATH_KIND_COUNT: there is none. */
 static enum path_kind reference(struct operation *operation, const struct program_step *step,
@@ -40,7 +47,7 @@ static enum path_kind reference(struct operation *operation, const struct progra
     else if (may_read && segments_in_reach(operation, buffer, link, offset, bytes))
         reach = REACH_READ;
     if (may_read && reach == REACH_READ) return PATH_READ;
-    if (may_copy && reach == REACH_COPY) return PATH_COPY;
+    if (may_copy && reach == REACH_COPY && copy_pays(link, source, bytes)) return PATH_COPY;
     passed_over(operation, may_read ? PATH_READ : PATH_COPY, PASSED_OUT_OF_REACH);
     return PATH_KIND_COUNT;
 }

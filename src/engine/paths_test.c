@@ -390,6 +390,31 @@ static void what_is_passed_over_is_counted(void **state)
     world_close(&world);
 }
 
+static unsigned paths_taken(const struct engine_job *job, bool in_small_pages)
+{
+    static struct trace taken;
+    static struct world world = {0};
+    struct engine_mood mood = mood_for(PATH_COPY, table_numbered(TABLE_LOCAL));
+    mood.in_small_pages = in_small_pages;
+    world = (struct world){.job = job, .net = engine_net_create(job->size, mood, 1)};
+    for (int r = 0; r < job->size; r++) engine_rank_prepare(job, world.net, r, &world.ranks[r]);
+    trace_taken(&world, &taken);
+    world_close(&world);
+    unsigned bits = 0;
+    for (uint32_t i = 0; i < taken.count; i++) bits |= taken.bits[i];
+    return bits;
+}
+
+/* Receivers copy out huge pages alone. */
+static void what_lies_in_small_pages_goes_through_places(void **state)
+{
+    (void)state;
+    const struct engine_job job = job_of(COLLECTIVE_ALLTOALL, "direct", 2, 20000);
+    const unsigned huge = paths_taken(&job, false), small = paths_taken(&job, true);
+    assert_true((huge & path_bit(PATH_COPY)) != 0 && (huge & path_bit(PATH_SLOT)) == 0);
+    assert_true((small & path_bit(PATH_COPY)) == 0 && (small & path_bit(PATH_SLOT)) != 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,6 +423,7 @@ int main(void)
         cmocka_unit_test(each_row_of_each_table_has_a_rule_for_collectives),
         cmocka_unit_test(what_has_no_room_is_staged),
         cmocka_unit_test(what_is_passed_over_is_counted),
+        cmocka_unit_test(what_lies_in_small_pages_goes_through_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,8 @@ struct engine_net {
     struct path_row rows[PATH_KIND_COUNT]; /* where links reach other memory */
     int size, links_left;                  /* see engine_net_bound_links */
     uint64_t random, written, handed_on, shared, multicast;
-    struct link_world other; /* whose transports these are; without ranks: none */
+    struct huge_pages_known pages; /* for links whose memory lies in small ones */
+    struct link_world other;       /* whose transports these are; without ranks: none */
     int hosts[ENGINE_RANKS_MAX][ENGINE_RANKS_MAX]; /* [rank]: the ranks of its host */
     /* last: multicast */
     struct wire *wires[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX + 1];
@@ -168,7 +169,9 @@ static void net_commit(struct link_tx *link, size_t bytes)
 static enum link_reach net_reach(struct link_tx *link, const void *address, size_t bytes)
 {
     (void)address, (void)bytes;
-    return ((struct wire *)link)->net->mood.reach;
+    struct engine_net *net = ((struct wire *)link)->net;
+    net->pages = (struct huge_pages_known){.misses = 1}; /* so that nobody asks the kernel */
+    return net->mood.reach;
 }
 
 static bool net_post(struct link_tx *link, const void *address, size_t bytes)
@@ -476,6 +479,7 @@ static struct wire *wire_of(struct engine_net *net, int channel, int writer, int
     assert_non_null(wire);
     wire->tx = (struct link_tx){
         .ops = &tx_ops, .peer = reader, .capabilities = capabilities_of(net, writer, reader)};
+    if (net->mood.in_small_pages) wire->tx.huge_pages = &net->pages;
     wire->net = net;
     wire->writer = writer;
     for (int r = 0; r < net->size; r++) {

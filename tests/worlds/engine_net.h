@@ -19,8 +19,9 @@ struct engine_mood {
     unsigned pieces; /* under way on a link */
     unsigned delay;  /* of so many looks one finds something new; 1: each */
     enum link_reach reach;
-    bool expects;    /* what is expected may be stored where it is, and now and then is not */
-    unsigned shares; /* shared slots of each rank; 0: it has none */
+    bool in_small_pages; /* all memory, as far as links know */
+    bool expects;        /* what is expected may be stored where it is, and now and then is not */
+    unsigned shares;     /* shared slots of each rank; 0: it has none */
     /* Of each rank; NULL: all are on one. The ranks of a host are a group, and only links between
      * them share and advertise. */
     const int *host_of;

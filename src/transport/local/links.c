@@ -60,7 +60,8 @@ static enum tutti_status tx_create(struct local *local, int slot, int channel, i
     }
     tx->base = (struct link_tx){.ops = local->checks ? &checked_sending_ops : &sending_ops,
                                 .peer = multicast ? LINK_TO_GROUP : local_name_of(local, to),
-                                .capabilities = capabilities_of(local, multicast)};
+                                .capabilities = capabilities_of(local, multicast),
+                                .huge_pages = &local->huge_pages};
     tx->local = local;
     tx->local_peer = to;
     tx->signature = &local->base.signatures[slot];

@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 
+#include "os/huge_pages.h"
 #include "transport/local/local.h"
 #include "transport/local/segment.h"
 
@@ -46,8 +47,9 @@ struct local {
     bool publishers_fence; /* see bells.h: the kernel refuses a rank its fence */
     bool copies_remote;    /* all ranks can read each other's private memory */
     bool maps_heaps;       /* all ranks can map each other's heaps */
-    uint64_t probe;        /* its own address, for peers to try */
-    int *order;            /* of the ranks by nearness; NULL: as numbered */
+    struct huge_pages_known huge_pages; /* of this rank's memory that messages are sent from */
+    uint64_t probe;                     /* its own address, for peers to try */
+    int *order;                         /* of the ranks by nearness; NULL: as numbered */
     bool checks;
     _Atomic int corrupt_peer; /* the first peer that sent a message that had changed for good; -1 */
     _Atomic uint64_t mended, change_reported_ns;
