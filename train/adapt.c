@@ -117,7 +117,7 @@ static enum tutti_status take_arguments(struct tutti_adapt *a,
     }
     if (settings == NULL)
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_adapt_create: settings are NULL");
-    a->settings = *settings;
+    TRY(SIZED_READ("tutti_adapt_create: settings", tutti_adapt_settings, settings, &a->settings));
     return check_settings("tutti_adapt_create", &a->settings);
 }
 

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "base/sized.h"
 #include "base/status.h"
 #include "tutti/train/adapt.h"
 
@@ -12,6 +13,7 @@ static bool is_number(double number)
 enum tutti_status tutti_noise_add(struct tutti_noise *noise, double small_batch,
                                   double small_squared, double large_batch, double large_squared)
 {
+    TRY(SIZED_CHECK_RESULT("tutti_noise_add: noise", tutti_noise, noise));
     if (!(noise->smoothing >= 0 && noise->smoothing < 1))
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_noise_add: smoothing must be from 0 to below 1, is %g",

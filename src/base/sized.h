@@ -47,6 +47,8 @@
     X(tutti_compressor_options, 80, reserved)    \
     X(tutti_compressor_counters, 64, steps)      \
     X(tutti_adapt_options, 24, noise_smoothing)  \
+    X(tutti_noise, 40, count)                    \
+    X(tutti_adapt_settings, 104, encoding)       \
     X(tutti_adapt_sample, 56, large_squared)     \
     X(tutti_adapt_decision, 536, reason)         \
     X(tutti_local_options, 56, encoding)         \

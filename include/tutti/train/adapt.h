@@ -59,13 +59,14 @@ extern "C" {
  * and the noise scale is S / |G|^2. Both are smoothed before they are divided, since a single
  * quotient is biased. Fields are read with tutti_noise_scale; a checkpoint may have them all. */
 struct tutti_noise {
+    size_t size_bytes;     /* sizeof(struct tutti_noise); TUTTI_NOISE_INIT sets it */
     double smoothing;      /* share of the past that a new estimate keeps; from 0 to below 1 */
     double squared, trace; /* smoothed |G|^2 and S, times a common factor */
     uint64_t count;        /* of estimates */
 };
-#define TUTTI_NOISE_INIT \
-    {                    \
-        0.9, 0.0, 0.0, 0 \
+#define TUTTI_NOISE_INIT                                       \
+    {                                                          \
+        sizeof(struct tutti_noise), 0.9, 0.0, 0.0, (uint64_t)0 \
     }
 
 /* Adds an estimate to *noise, from two batches: the small one of small_batch samples, whose mean
@@ -90,20 +91,18 @@ enum tutti_synchrony {
 
 /* The settings that policies may change. */
 struct tutti_adapt_settings {
-    uint64_t batch; /* samples of a step, of all ranks together; 1 or more */
-    double rate;    /* learning rate; above 0 */
+    size_t size_bytes; /* sizeof(struct tutti_adapt_settings); TUTTI_ADAPT_SETTINGS_INIT sets it */
+    uint64_t batch;    /* samples of a step, of all ranks together; 1 or more */
+    double rate;       /* learning rate; above 0 */
     enum tutti_synchrony synchrony;
     int every;         /* with LOCAL: 1 or more */
     int staleness;     /* with BOUNDED: 0 or more */
     int reserved;      /* 0 */
     char encoding[64]; /* as struct tutti_call_options has it; "": none */
 };
-#define TUTTI_ADAPT_SETTINGS_INIT               \
-    {                                           \
-        1, 1e-3, TUTTI_SYNCHRONY_FULL, 1, 0, 0, \
-        {                                       \
-            0                                   \
-        }                                       \
+#define TUTTI_ADAPT_SETTINGS_INIT                                                                 \
+    {                                                                                             \
+        sizeof(struct tutti_adapt_settings), (uint64_t)1, 1e-3, TUTTI_SYNCHRONY_FULL, 1, 0, 0, "" \
     }
 
 /* The observations of this rank since its last call. A number that is not known is 0. */
