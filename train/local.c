@@ -24,7 +24,7 @@ static enum tutti_status refuse(const char *function, const char *option, const 
 
 /* The encoding stays the caller's text. */
 static enum tutti_status take_options(const char *function, const struct tutti_local_options *given,
-                                      size_t fragment_count, struct tutti_local_options *options)
+                                      struct tutti_local_options *options)
 {
     char what[64];
     *options = (struct tutti_local_options)TUTTI_LOCAL_OPTIONS_INIT;
@@ -32,10 +32,6 @@ static enum tutti_status take_options(const char *function, const struct tutti_l
     if (given != NULL) TRY(SIZED_READ(what, tutti_local_options, given, options));
     const struct tutti_local_options *const o = options;
     if (o->every < 1) return refuse(function, "every", "1 or more", o->every);
-    if ((size_t)o->every < fragment_count)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "%s: options.every must be at least the number of fragments, %zu, is %d",
-                         function, fragment_count, o->every);
     if (o->delay < 0 || o->delay >= o->every)
         return refuse(function, "delay", "from 0 to below options.every", o->delay);
     if (!(o->mixing >= 0 && o->mixing < 1))
@@ -265,7 +261,7 @@ static enum tutti_status build(struct tutti_local *c, const struct tutti_local_t
     TRY(check_tensors(tensors, count));
     TRY(copy_tensors(c, tensors, count));
     TRY(check_names(c));
-    TRY(take_options("tutti_local_create", given, c->fragment_count, &options));
+    TRY(take_options("tutti_local_create", given, &options));
     c->numbers = calloc(4 + 2 * c->fragment_count, sizeof *c->numbers);
     if (c->numbers == NULL) return no_memory("tutti_local_create");
     for (size_t f = 0; f < c->fragment_count; f++) TRY(make_fragment(&c->fragments[f]));
@@ -341,8 +337,7 @@ enum tutti_status tutti_local_change(struct tutti_local *c, const struct tutti_l
     struct renewal *renewals = NULL;
     char *encoding = NULL;
     enum tutti_status status = local_check_works(c, "tutti_local_change");
-    if (status == TUTTI_OK)
-        status = take_options("tutti_local_change", given, c->fragment_count, &options);
+    if (status == TUTTI_OK) status = take_options("tutti_local_change", given, &options);
     if (status == TUTTI_OK) status = prepare_all(c, &options, &encoding, &renewals);
     const struct arguments arguments = {c, &options};
     const struct agreement agreement = {"tutti_local_change",

@@ -6,8 +6,7 @@
  *                                      the same on all ranks
  *
  * Invariants
- *   1. Ranks start allreduces in one order: by step, and at one step at most one fragment starts;
- *      tutti_local_synchronise starts all, in the order of fragments.
+ *   1. Ranks start allreduces in one order: by step, and at one step in the order of fragments.
  *   2. What depends on phases is decided alike on all ranks: phases change at the same steps.
  *   3. global, momentum and rounds are the same on all ranks, unless a step has failed.
  */

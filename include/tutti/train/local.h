@@ -36,6 +36,7 @@
  * different fragments at different steps. So no step sends much. Of F fragments, numbered from 0,
  * fragment f is due at the steps whose number, counted from 1, leaves (f + 1) every / F when divided
  * by `every`: of two fragments with every = 6, fragment 0 at 3, 9, 15 and fragment 1 at 6, 12, 18.
+ * With more fragments than steps, several are due at a step.
  *
  * Delay.  With a delay, the average starts `delay` steps before a fragment is due, with the values
  * of that step, and moves while ranks compute.
@@ -75,15 +76,14 @@ struct tutti_local_tensor {
 };
 
 struct tutti_local_options {
-    size_t size_bytes; /* sizeof(struct tutti_local_options); TUTTI_LOCAL_OPTIONS_INIT sets it */
-    int every;         /* steps from one synchronisation of a fragment to the next; at least as many
-                          as there are fragments */
-    int delay;         /* from 0 to below `every` */
-    double mixing;     /* how much of its own values a rank keeps: from 0 to below 1 */
-    double rate;       /* learning rate of the outer optimizer; above 0 */
-    double momentum;   /* of the outer optimizer; from 0 to below 1 */
-    int nesterov;      /* nonzero: the outer optimizer's momentum is Nesterov's */
-    int priority;      /* of the allreduces, as in struct tutti_call_options */
+    size_t size_bytes;    /* sizeof(struct tutti_local_options); TUTTI_LOCAL_OPTIONS_INIT sets it */
+    int every;            /* steps from one synchronisation of a fragment to the next; 1 or more */
+    int delay;            /* from 0 to below `every` */
+    double mixing;        /* how much of its own values a rank keeps: from 0 to below 1 */
+    double rate;          /* learning rate of the outer optimizer; above 0 */
+    double momentum;      /* of the outer optimizer; from 0 to below 1 */
+    int nesterov;         /* nonzero: the outer optimizer's momentum is Nesterov's */
+    int priority;         /* of the allreduces, as in struct tutti_call_options */
     const char *encoding; /* of the allreduces, as in struct tutti_call_options; copied */
 };
 #define TUTTI_LOCAL_OPTIONS_INIT                                              \
@@ -112,18 +112,18 @@ TUTTI_API enum tutti_status tutti_local_free(struct tutti_local *local);
 
 /* The result of a step. The same on all ranks. */
 struct tutti_local_result {
-    int fragment; /* that was synchronised; -1: none, or all of them */
+    int fragment; /* that was synchronised, the last one of several; -1: none, or all of them */
     /* Fragments whose average, or whose new values, would not be finite: the step has left out
      * their synchronisation, and their parameters are the global values again. The state of the
      * program's own optimizer may hold such numbers, too. */
     int dropped;
 };
 
-/* Says that this rank has taken a step with its parameters. Starts the average of the fragment for
- * which it is time, and waits for the average of the fragment that is due, whose parameters it then
- * changes. In all other steps it does nothing. result may be NULL. Collective; blocks for a
- * fragment that is due, at most until the communicator's deadline, and in the first step. After a
- * failure global values and momentum are those before the step, parameters are this rank's own,
+/* Says that this rank has taken a step with its parameters. Starts the averages for which it is time,
+ * and waits for those of the fragments that are due, whose parameters it then changes. In all other
+ * steps it does nothing. result may be NULL. Collective; blocks for fragments that are due, at most
+ * until the communicator's deadline, and in the first step. After a failure the fragments whose
+ * averages did not arrive are as they were: global values, momentum, and this rank's parameters;
  * and `local` can only be freed, or give its state to another one. MISMATCH: in the first step,
  * ranks began with different parameters. Else the status of an allreduce. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_local_step(struct tutti_local *local,

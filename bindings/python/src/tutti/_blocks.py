@@ -31,7 +31,7 @@ class _Handle:
     def free(self) -> None:
         handle, self.handle = self.handle, None
         if handle is not None:
-            self.state.prepared.discard(self)  # type: ignore[arg-type]
+            self.state.prepared.discard(self)
             check(self._free(handle))
 
 

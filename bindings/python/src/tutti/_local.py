@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Dict, Mapping, NamedTuple, Optional, SupportsIndex
+from typing import Any, Dict, Mapping, NamedTuple, Optional, SupportsIndex
 
 import numpy as np
 
@@ -128,8 +128,8 @@ class Local(Block):
         array = self._arrays[name]
         if found.value is None:
             return np.empty(array.shape, np.float32)
-        memory = (ctypes.c_char * array.nbytes).from_address(found.value)
-        return np.frombuffer(memory, np.float32).reshape(array.shape).copy()
+        memory: Any = (ctypes.c_char * array.nbytes).from_address(found.value)
+        return np.ndarray(array.shape, np.float32, buffer=memory).copy()
 
     def take(self, other: "Optional[Local]") -> None:
         """Takes the state of another one with the same tensors, which can only be closed afterwards: with the communicator
