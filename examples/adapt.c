@@ -266,7 +266,7 @@ static bool observe(struct training *t)
     t->observed_steps = t->steps;
     check(tutti_adapt_observe(t->adapt, &t->sample, &decision), "observing");
     if (decision.changed) {
-        apply(t, tutti_adapt_settings(t->adapt));
+        apply(t, tutti_adapt_current(t->adapt));
         if (my_rank == 0) printf("%6.2f s  %s\n", now_s() - t->begin_s, decision.reason);
         fflush(stdout);
     }
@@ -279,7 +279,7 @@ static void train(struct training *t)
     int rounds = 0;
     t->begin_s = now_s();
     for (bool goes_on = true; goes_on;) {
-        const struct tutti_adapt_settings *const now = tutti_adapt_settings(t->adapt);
+        const struct tutti_adapt_settings *const now = tutti_adapt_current(t->adapt);
         if (t->local != NULL)
             steps_alone(t, now);
         else
@@ -360,8 +360,8 @@ static void begin(struct training *t)
     static struct tutti_batch_by_noise noise = TUTTI_BATCH_BY_NOISE_INIT;
     static struct tutti_bounded_when_slow slow = TUTTI_BOUNDED_WHEN_SLOW_INIT;
     static const struct tutti_adapt_policy policies[] = {
-        {"batch by noise", tutti_batch_by_noise, &noise},
-        {"when a rank is slow", tutti_bounded_when_slow, &slow}};
+        {"batch by noise", tutti_batch_by_noise_decide, &noise},
+        {"when a rank is slow", tutti_bounded_when_slow_decide, &slow}};
     struct tutti_adapt_settings first = TUTTI_ADAPT_SETTINGS_INIT;
     const struct settings *const s = t->settings;
     void *memory;
@@ -398,7 +398,7 @@ static void report(struct training *t)
     if (my_rank != 0) return;
     printf("loss %.5f after %.1f s; steps a second:", judge(t->parameters), seconds);
     for (int r = 0; r < rank_count; r++) printf(" %.1f", (double)steps[r] / seconds);
-    printf("; batch %llu\n", (unsigned long long)tutti_adapt_settings(t->adapt)->batch);
+    printf("; batch %llu\n", (unsigned long long)tutti_adapt_current(t->adapt)->batch);
 }
 
 int main(int argument_count, char **arguments)

@@ -195,7 +195,7 @@ enum tutti_status tutti_adapt_free(struct tutti_adapt *a)
     return status;
 }
 
-const struct tutti_adapt_settings *tutti_adapt_settings(const struct tutti_adapt *a)
+const struct tutti_adapt_settings *tutti_adapt_current(const struct tutti_adapt *a)
 {
     return &a->settings;
 }

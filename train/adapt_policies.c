@@ -15,8 +15,9 @@ static void count_in_a_row(int *in_a_row, int asks)
 
 /* ---------------------------------------------------------------------------------- batch by noise */
 
-void tutti_batch_by_noise(const struct tutti_adapt_view *view, struct tutti_adapt_settings *wanted,
-                          char *reason, size_t reason_bytes, void *context)
+void tutti_batch_by_noise_decide(const struct tutti_adapt_view *view,
+                                 struct tutti_adapt_settings *wanted, char *reason,
+                                 size_t reason_bytes, void *context)
 {
     struct tutti_batch_by_noise *const own = context;
     const uint64_t batch = wanted->batch;
@@ -68,9 +69,9 @@ static double median_of_others(const struct tutti_adapt_view *view, int slowest)
     return 0;
 }
 
-void tutti_bounded_when_slow(const struct tutti_adapt_view *view,
-                             struct tutti_adapt_settings *wanted, char *reason, size_t reason_bytes,
-                             void *context)
+void tutti_bounded_when_slow_decide(const struct tutti_adapt_view *view,
+                                    struct tutti_adapt_settings *wanted, char *reason,
+                                    size_t reason_bytes, void *context)
 {
     struct tutti_bounded_when_slow *const own = context;
     const int slowest = view->rank_count > 1 ? find_slowest(view) : -1;

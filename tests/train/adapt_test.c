@@ -116,8 +116,8 @@ static void the_batch_follows_the_noise_scale(void **state)
     (void)state;
     own.batch_min = 32;
     own.batch_max = 300;
-#define NOISE(scale)                \
-    ask(tutti_batch_by_noise, &own, \
+#define NOISE(scale)                       \
+    ask(tutti_batch_by_noise_decide, &own, \
         (struct tutti_adapt_view){.noise_scale = (scale), .noise_count = 9}, &settings, reason)
     assert_false(NOISE(130));
     assert_false(NOISE(130));
@@ -150,8 +150,8 @@ static void a_slow_rank_changes_the_synchrony_and_back(void **state)
     struct tutti_adapt_rank ranks[4] = {{0.1, 0, 0}, {0.1, 0, 0}, {0.12, 0, 0}, {0.1, 0, 0}};
     char reason[256];
     (void)state;
-#define SLOW(count)                    \
-    ask(tutti_bounded_when_slow, &own, \
+#define SLOW(count)                           \
+    ask(tutti_bounded_when_slow_decide, &own, \
         (struct tutti_adapt_view){.ranks = ranks, .rank_count = (count)}, &settings, reason)
     for (int i = 0; i < 9; i++) assert_false(SLOW(4));
     ranks[1].step_s = 0.3;
@@ -200,8 +200,9 @@ static int adapt_together(struct tutti_comm *comm, int rank, int size, uint64_t 
 {
     struct tutti_batch_by_noise noise = TUTTI_BATCH_BY_NOISE_INIT;
     struct tutti_bounded_when_slow slow = TUTTI_BOUNDED_WHEN_SLOW_INIT;
-    const struct tutti_adapt_policy policies[] = {{"batch by noise", tutti_batch_by_noise, &noise},
-                                                  {"slow", tutti_bounded_when_slow, &slow}};
+    const struct tutti_adapt_policy policies[] = {
+        {"batch by noise", tutti_batch_by_noise_decide, &noise},
+        {"slow", tutti_bounded_when_slow_decide, &slow}};
     struct tutti_adapt_settings settings = settings_of(64, 0.1);
     struct tutti_adapt_options options = TUTTI_ADAPT_OPTIONS_INIT;
     struct tutti_adapt_decision decision = {.size_bytes = sizeof decision};
@@ -226,8 +227,8 @@ static int adapt_together(struct tutti_comm *comm, int rank, int size, uint64_t 
                                  "slow: synchrony full -> bounded by 4 steps: rank 2 needs",
                                  55) == 0);
     }
-    RANKS_EXPECT(tutti_adapt_settings(adapt)->batch == 128);
-    RANKS_EXPECT(tutti_adapt_settings(adapt)->synchrony == TUTTI_SYNCHRONY_BOUNDED);
+    RANKS_EXPECT(tutti_adapt_current(adapt)->batch == 128);
+    RANKS_EXPECT(tutti_adapt_current(adapt)->synchrony == TUTTI_SYNCHRONY_BOUNDED);
     RANKS_EXPECT(fabs(tutti_noise_scale(tutti_adapt_noise(adapt)) - 200) < 1e-6);
     return tutti_adapt_free(adapt) != TUTTI_OK;
 }
@@ -294,7 +295,7 @@ static int break_rules(struct tutti_comm *comm, int rank, int size, uint64_t see
     RANKS_EXPECT(tutti_adapt_observe(adapt, &sample, &decision) == TUTTI_MISMATCH);
     RANKS_EXPECT(strstr(tutti_error_message(), "rank 0 has 'batch: 64', rank 1 has 'batch: 65'") !=
                  NULL);
-    RANKS_EXPECT(tutti_adapt_settings(adapt)->batch == 64);
+    RANKS_EXPECT(tutti_adapt_current(adapt)->batch == 64);
     seen.breaks_rules = false;
     seen.wants_nonsense = true;
     RANKS_EXPECT(tutti_adapt_observe(adapt, &sample, &decision) == TUTTI_INVALID_OPTIONS);
@@ -304,7 +305,7 @@ static int break_rules(struct tutti_comm *comm, int rank, int size, uint64_t see
     RANKS_EXPECT(tutti_adapt_observe(adapt, NULL, &decision) == TUTTI_OK && decision.changed == 0);
     RANKS_EXPECT(tutti_adapt_observe(adapt, NULL, &decision) == TUTTI_OK && decision.changed == 1);
     RANKS_EXPECT(strcmp(decision.reason, "look: encoding none -> bfloat16/hosts: as call 4") == 0);
-    RANKS_EXPECT(strcmp(tutti_adapt_settings(adapt)->encoding, "bfloat16/hosts") == 0);
+    RANKS_EXPECT(strcmp(tutti_adapt_current(adapt)->encoding, "bfloat16/hosts") == 0);
     return tutti_adapt_free(adapt) != TUTTI_OK;
 }
 
@@ -323,7 +324,7 @@ static int lose_a_rank(struct tutti_comm *comm, int rank, int size, uint64_t see
     RANKS_EXPECT(tutti_adapt_observe(adapt, NULL, NULL) == TUTTI_OK);
     if (rank == size - 1) raise(SIGKILL);
     RANKS_EXPECT(tutti_adapt_observe(adapt, NULL, NULL) == TUTTI_PROC_FAILED);
-    RANKS_EXPECT(tutti_adapt_settings(adapt)->batch == 64);
+    RANKS_EXPECT(tutti_adapt_current(adapt)->batch == 64);
     return tutti_adapt_free(adapt) != TUTTI_OK;
 }
 

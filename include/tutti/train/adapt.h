@@ -12,8 +12,8 @@
  *     struct tutti_batch_by_noise noise = TUTTI_BATCH_BY_NOISE_INIT;
  *     struct tutti_bounded_when_slow slow = TUTTI_BOUNDED_WHEN_SLOW_INIT;
  *     const struct tutti_adapt_policy policies[] = {
- *         {"batch by noise", tutti_batch_by_noise, &noise},
- *         {"bounded when slow", tutti_bounded_when_slow, &slow}};
+ *         {"batch by noise", tutti_batch_by_noise_decide, &noise},
+ *         {"bounded when slow", tutti_bounded_when_slow_decide, &slow}};
  *     struct tutti_adapt_settings settings = TUTTI_ADAPT_SETTINGS_INIT;
  *     settings.batch = 64, settings.rate = 0.1;
  *     tutti_adapt_create(policies, 2, &settings, NULL, comm, &adapt);
@@ -21,7 +21,7 @@
  *         train;
  *         if (step % 20 == 19) {
  *             tutti_adapt_observe(adapt, &sample, &decision);
- *             if (decision.changed) apply(tutti_adapt_settings(adapt));
+ *             if (decision.changed) apply(tutti_adapt_current(adapt));
  *         }
  *     }
  *
@@ -178,7 +178,7 @@ tutti_adapt_create(const struct tutti_adapt_policy *policies, size_t count,
                    const struct tutti_adapt_options *options, struct tutti_comm *comm,
                    struct tutti_adapt **created);
 #define TUTTI_ADAPT_POLICIES 16
-/* Frees it. NULL is allowed. */
+/* Frees `adapt` and its communicator; blocks like tutti_comm_free. NULL is allowed. */
 TUTTI_API enum tutti_status tutti_adapt_free(struct tutti_adapt *adapt);
 
 /* A decision. The same on all ranks. */
@@ -190,7 +190,7 @@ struct tutti_adapt_decision {
     char reason[512]; /* a line for each of them: its name, settings before and after, and why */
 };
 
-/* Gathers the samples of all ranks, lets the policies decide, and makes sure that all ranks decided
+/* Gathers the samples of all ranks, lets the policies of `adapt` decide, and makes sure that all ranks decided
  * alike. The log (TUTTI_LOG=info) of rank 0 has each change with its reason. decision may be NULL.
  * Collective; blocks until the communicator's deadline: an allgather of eight numbers and an
  * allreduce of four. INVALID_OPTIONS: a number of this rank's sample is negative or not finite, or
@@ -202,7 +202,7 @@ tutti_adapt_observe(struct tutti_adapt *adapt, const struct tutti_adapt_sample *
                     struct tutti_adapt_decision *decision);
 /* The settings as they are now. They belong to `adapt`, and change with the next decision. Local;
  * does not block. */
-TUTTI_API const struct tutti_adapt_settings *tutti_adapt_settings(const struct tutti_adapt *adapt);
+TUTTI_API const struct tutti_adapt_settings *tutti_adapt_current(const struct tutti_adapt *adapt);
 /* The estimate of the noise scale, from all calls so far. Belongs to `adapt`. Local; does not
  * block. */
 TUTTI_API const struct tutti_noise *tutti_adapt_noise(const struct tutti_adapt *adapt);
@@ -225,10 +225,11 @@ struct tutti_batch_by_noise {
     {                                                                                             \
         sizeof(struct tutti_batch_by_noise), (uint64_t)1, (uint64_t)1 << 20, 2.0, 0.25, 1.0, 3, 0 \
     }
-/* The policy, as a tutti_adapt_decide; context: a struct tutti_batch_by_noise. */
-TUTTI_API void tutti_batch_by_noise(const struct tutti_adapt_view *view,
-                                    struct tutti_adapt_settings *wanted, char *reason,
-                                    size_t reason_bytes, void *context);
+/* The policy, as a tutti_adapt_decide, which says what view, wanted and reason are. context: a struct
+ * tutti_batch_by_noise. Local; does not block. */
+TUTTI_API void tutti_batch_by_noise_decide(const struct tutti_adapt_view *view,
+                                           struct tutti_adapt_settings *wanted, char *reason,
+                                           size_t reason_bytes, void *context);
 
 /* Bounded when slow: where the slowest rank has needed at least `slow` times as long for a step as
  * the median of the others, for `calls` calls in a row, the settings get another synchrony, and go
@@ -246,10 +247,11 @@ struct tutti_bounded_when_slow {
     {                                                                                            \
         sizeof(struct tutti_bounded_when_slow), 1.5, 1.2, TUTTI_SYNCHRONY_BOUNDED, 8, 4, 3, 0, 0 \
     }
-/* The policy, as a tutti_adapt_decide; context: a struct tutti_bounded_when_slow. */
-TUTTI_API void tutti_bounded_when_slow(const struct tutti_adapt_view *view,
-                                       struct tutti_adapt_settings *wanted, char *reason,
-                                       size_t reason_bytes, void *context);
+/* The policy, as a tutti_adapt_decide, which says what view, wanted and reason are. context: a struct
+ * tutti_bounded_when_slow. Local; does not block. */
+TUTTI_API void tutti_bounded_when_slow_decide(const struct tutti_adapt_view *view,
+                                              struct tutti_adapt_settings *wanted, char *reason,
+                                              size_t reason_bytes, void *context);
 
 #ifdef __cplusplus
 }

@@ -104,7 +104,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_local_create(const struct tutti_local_tensor *tensors, size_t count,
                    const struct tutti_local_options *options, struct tutti_comm *comm,
                    struct tutti_local **created);
-/* Frees it, but not the tensors, which keep their values. Blocks until the allreduces that it
+/* Frees `local`, but not the tensors, which keep their values. Blocks until the allreduces that it
  * started are done, at most until the communicator's deadline. NULL is allowed. */
 TUTTI_API enum tutti_status tutti_local_free(struct tutti_local *local);
 
@@ -128,13 +128,13 @@ struct tutti_local_result {
  * ranks began with different parameters. Else the status of an allreduce. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_local_step(struct tutti_local *local,
                                                             struct tutti_local_result *result);
-/* Synchronises all fragments now, without mixing: parameters are then the global values, the same
+/* Synchronises all fragments of `local` now, without mixing: parameters are then the global values, the same
  * on all ranks. Ends averages that are under way first. The schedule begins again: the next step is
  * number 1 of it. Use it at the end of training. result may be NULL. Collective; blocks until the
  * communicator's deadline. Fails as tutti_local_step does. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_local_synchronise(struct tutti_local *local, struct tutti_local_result *result);
-/* Takes other options, which must be the same on all ranks, such as another `every`: as a policy
+/* Gives `local` other options, which must be the same on all ranks, such as another `every`: as a policy
  * wants it (tutti/train/adapt.h). Ends averages that are under way, as at the step at which they
  * were due; parameters, global values and momentum stay, and the schedule begins again. Collective;
  * blocks until the communicator's deadline. INVALID_OPTIONS, UNSUPPORTED, NO_MEMORY, MISMATCH: as

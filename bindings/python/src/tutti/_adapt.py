@@ -68,7 +68,7 @@ class BatchByNoise:
     and halves it when it has been at most `shrink` times the batch as often; rate times (new / old batch) ** rate_power."""
 
     name = "batch by noise"
-    _function = "batch_by_noise"
+    _function = "batch_by_noise_decide"
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class BoundedWhenSlow:
     for `calls` calls in a row; "full" again when it has needed at most `fair` times as long as often."""
 
     name = "bounded when slow"
-    _function = "bounded_when_slow"
+    _function = "bounded_when_slow_decide"
 
     def __init__(
         self,
@@ -254,7 +254,7 @@ class Adapt(Block):
     @property
     def settings(self) -> AdaptSettings:
         """The settings as they are now."""
-        found = library.adapt_settings(self._address)
+        found = library.adapt_current(self._address)
         return _settings_of(_header.AdaptSettings.from_address(found))
 
     @property

@@ -486,10 +486,10 @@ TRAIN_FUNCTIONS = {
     "adapt_create": (Int, (Pointer, Size, Pointer, Pointer, Pointer, Pointer)),
     "adapt_free": (Int, (Pointer,)),
     "adapt_observe": (Int, (Pointer, Pointer, Pointer)),
-    "adapt_settings": (Pointer, (Pointer,)),
+    "adapt_current": (Pointer, (Pointer,)),
     "adapt_noise": (Pointer, (Pointer,)),
-    "batch_by_noise": (None, (Pointer, Pointer, Pointer, Size, Pointer)),
-    "bounded_when_slow": (None, (Pointer, Pointer, Pointer, Size, Pointer)),
+    "batch_by_noise_decide": (None, (Pointer, Pointer, Pointer, Size, Pointer)),
+    "bounded_when_slow_decide": (None, (Pointer, Pointer, Pointer, Size, Pointer)),
 }
 
 
