@@ -47,6 +47,7 @@ struct settings {
     double seconds, compute_ms, rate;
     int every, batch, slow_rank; /* slow_rank: -1: none */
     double slow_factor, slow_from_s, slow_to_s;
+    int observations; /* to end after so many, whatever the seconds; 0: no such end */
 };
 
 /* --------------------------------------------------------------------------------- small things */
@@ -160,7 +161,7 @@ struct training {
     struct tutti_local *local; /* NULL: gradients are averaged in each step */
     int own_steps;             /* with local: in a round */
     float parameters[PARAMETERS], *gradient;
-    double begin_s, computed_s; /* computed: for the steps since the last observation */
+    double begin_s, first_loss, computed_s; /* computed: for the steps since the last observation */
     uint64_t steps, observed_steps;
     struct tutti_adapt_sample sample;
 };
@@ -260,7 +261,8 @@ static void apply(struct training *t, const struct tutti_adapt_settings *now)
 static bool observe(struct training *t)
 {
     struct tutti_adapt_decision decision = {.size_bytes = sizeof decision};
-    uint8_t goes_on = now_s() - t->begin_s < t->settings->seconds;
+    const int most = t->settings->observations;
+    uint8_t goes_on;
     t->sample.step_s = t->computed_s / (double)(t->steps - t->observed_steps);
     t->computed_s = 0;
     t->observed_steps = t->steps;
@@ -270,6 +272,8 @@ static bool observe(struct training *t)
         if (my_rank == 0) printf("%6.2f s  %s\n", now_s() - t->begin_s, decision.reason);
         fflush(stdout);
     }
+    goes_on =
+        most > 0 ? decision.call < (uint64_t)most : now_s() - t->begin_s < t->settings->seconds;
     check(tutti_broadcast(&goes_on, &goes_on, 1, TUTTI_UINT8, 0, t->comm), "asking for the time");
     return goes_on != 0;
 }
@@ -298,6 +302,7 @@ static const char usage[] =
     "usage: adapt [options]\n"
     "  --mode MODE          adapt, full, local or diloco (default: adapt)\n"
     "  --seconds S          how long to train (default: 20)\n"
+    "  --observations N     end after so many calls of the policies, whatever the seconds\n"
     "  --compute-ms MS      sleep of a step, in place of a larger model (default: 4)\n"
     "  --slow RANK:FACTOR:FROM-TO   that rank is so many times slower, from and to a second\n"
     "  --every N            steps of the slowest rank in a round with own steps (default: 10)\n"
@@ -337,6 +342,8 @@ static bool parse_option(const char *name, const char *value, struct settings *s
         return s->every = (int)number, true;
     if (strcmp(name, "--batch") == 0 && parse_number(value, 1, 4096, &number))
         return s->batch = (int)number, true;
+    if (strcmp(name, "--observations") == 0 && parse_number(value, 1, 1e9, &number))
+        return s->observations = (int)number, true;
     if (strcmp(name, "--slow") != 0) return false;
     return sscanf(value, "%d:%lf:%lf-%lf", &s->slow_rank, &s->slow_factor, &s->slow_from_s,
                   &s->slow_to_s) == 4 &&
@@ -377,14 +384,15 @@ static void begin(struct training *t)
     t->gradient = memory;
     for (int i = 0; i < PARAMETERS; i++)
         t->parameters[i] = 0.25f * random_at(31, (uint64_t)i); /* the same on all ranks */
+    t->first_loss = judge(t->parameters);
     check(tutti_adapt_create(policies, s->mode == MODE_ADAPT ? 2 : 0, &first, NULL, t->comm,
                              &t->adapt),
           "beginning to adapt");
     t->sample = (struct tutti_adapt_sample)TUTTI_ADAPT_SAMPLE_INIT;
     if (s->mode <= MODE_FULL) return;
     t->begin_s = now_s() - s->slow_from_s; /* the slow rank is slow from the first step on */
-    compute_gradient(t, own_batch(&first));
-    t->sample.step_s = t->computed_s;
+    for (int i = 0; i < OBSERVED_STEPS; i++) compute_gradient(t, own_batch(&first));
+    t->sample.step_s = t->computed_s / OBSERVED_STEPS;
     t->computed_s = 0;
     t->steps = 0;
     begin_local(t, s->every);
@@ -396,14 +404,22 @@ static void report(struct training *t)
     const double seconds = now_s() - t->begin_s;
     check(tutti_allgather(&own, steps, 1, TUTTI_INT64, t->comm), "counting steps");
     if (my_rank != 0) return;
-    printf("loss %.5f after %.1f s; steps a second:", judge(t->parameters), seconds);
+    printf("loss %.5f -> %.5f in %.1f s; steps a second:", t->first_loss, judge(t->parameters),
+           seconds);
     for (int r = 0; r < rank_count; r++) printf(" %.1f", (double)steps[r] / seconds);
     printf("; batch %llu\n", (unsigned long long)tutti_adapt_current(t->adapt)->batch);
 }
 
 int main(int argument_count, char **arguments)
 {
-    struct settings settings = {MODE_ADAPT, 20, 4, 0.02, 10, 32, -1, 1, 0, 0};
+    struct settings settings = {.mode = MODE_ADAPT,
+                                .seconds = 20,
+                                .compute_ms = 4,
+                                .rate = 0.02,
+                                .every = 10,
+                                .batch = 32,
+                                .slow_rank = -1,
+                                .slow_factor = 1};
     static struct training training;
     const int code = parse_options(argument_count, arguments, &settings);
     if (code >= 0) return code;
