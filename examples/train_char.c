@@ -13,7 +13,8 @@
  * them. So N ranks compute what one process computes, up to the order of float32 sums;
  * --check-single shows it.
  *
- * --compress averages approximately, in fewer bytes (tutti/train/compress.h).
+ * --compress averages approximately, in fewer bytes (tutti/train/compress.h). With --local ranks average
+ * no gradients, but take steps of their own, and synchronise now and then (tutti/train/local.h).
  *
  * The model guesses the next character from the CONTEXT characters before it:
  *
@@ -33,6 +34,7 @@
 
 #include "tutti/train.h"
 #include "tutti/train/compress.h"
+#include "tutti/train/local.h"
 #include "tutti/tutti.h"
 
 enum {
@@ -57,6 +59,7 @@ struct settings {
     bool check_single, sample;
     /* For averaging gradients; with the method NONE buckets do it. */
     struct tutti_compressor_options compression;
+    struct tutti_local_options local; /* every 0: gradients are averaged instead */
 };
 
 /* --------------------------------------------------------------------------------- small things */
@@ -213,15 +216,13 @@ static void free_text(struct text *text)
 
 /* ---------------------------------------------------------------------------------------- model */
 
-/* Parameters, or the gradient of each of them: one flat array, so that one allreduce carries
- * everything. */
 /* Parts of the parameters, in the order in which forward() uses them. */
 enum part { PART_EMBEDDING, PART_WEIGHTS1, PART_BIAS1, PART_WEIGHTS2, PART_BIAS2, PARTS };
 
 struct model {
     int hidden, symbols;
     size_t count;
-    float *values;
+    float *values;           /* parameters, or the gradient of each: one array for one allreduce */
     float *embedding;        /* [symbols][EMBEDDING] */
     float *weights1, *bias1; /* [INPUTS][hidden], [hidden] */
     float *weights2, *bias2; /* [hidden][symbols], [symbols] */
@@ -362,14 +363,17 @@ static double loss_sum(const struct model *model, const unsigned char *nexts, in
     return sum;
 }
 
-/* Averages gradients: buckets as they are, or a compressor in fewer bytes. The other is NULL. */
+/* Averages gradients: buckets as they are, or a compressor in fewer bytes; or no gradients, but
+ * parameters now and then. The others are NULL. */
 struct averager {
     struct tutti_buckets *buckets;
     struct tutti_compressor *compressor;
+    struct tutti_local *local;
 };
 
 static void mark_ready(const struct averager *averager, enum part part)
 {
+    if (averager->local != NULL) return;
     check(averager->compressor != NULL ? tutti_compressor_ready(averager->compressor, part)
                                        : tutti_buckets_ready(averager->buckets, part),
           "averaging the gradients");
@@ -417,10 +421,11 @@ static void backward(const struct model *model, const unsigned char *const *cont
     mark_ready(averager, PART_EMBEDDING);
 }
 
-static struct averager averager_create(const struct model *gradient,
-                                       const struct tutti_compressor_options *compression,
-                                       struct tutti_comm *comm)
+/* After the model has its first parameters. */
+static struct averager averager_create(const struct model *model, const struct model *gradient,
+                                       const struct settings *settings, struct tutti_comm *comm)
 {
+    const struct tutti_compressor_options *const compression = &settings->compression;
     const size_t h = (size_t)gradient->hidden, s = (size_t)gradient->symbols;
     const struct tutti_compress_tensor parts[PARTS] = {
         [PART_EMBEDDING] = {"embedding", gradient->embedding, s, EMBEDDING},
@@ -428,7 +433,12 @@ static struct averager averager_create(const struct model *gradient,
         [PART_BIAS1] = {"bias1", gradient->bias1, 1, h},
         [PART_WEIGHTS2] = {"weights2", gradient->weights2, h, s},
         [PART_BIAS2] = {"bias2", gradient->bias2, 1, s}};
-    struct averager averager = {NULL, NULL};
+    struct averager averager = {NULL, NULL, NULL};
+    if (settings->local.every > 0) {
+        const struct tutti_local_tensor all = {"parameters", model->values, model->count, 0};
+        check(tutti_local_create(&all, 1, &settings->local, comm, &averager.local), "local steps");
+        return averager;
+    }
     if (compression->method != TUTTI_COMPRESS_NONE) {
         struct tutti_compressor_options options = *compression;
         options.bucket_bytes = BUCKET_BYTES;
@@ -449,9 +459,19 @@ static struct averager averager_create(const struct model *gradient,
 
 static void averager_finish(const struct averager *averager)
 {
+    if (averager->local != NULL) return;
     check(averager->compressor != NULL ? tutti_compressor_finish(averager->compressor, NULL)
                                        : tutti_buckets_finish(averager->buckets, NULL),
           "averaging the gradients");
+}
+
+/* After the optimizer's step; the last one. */
+static void averager_synchronise(const struct averager *averager, bool is_last)
+{
+    if (averager->local == NULL) return;
+    check(is_last ? tutti_local_synchronise(averager->local, NULL)
+                  : tutti_local_step(averager->local, NULL),
+          "synchronising parameters");
 }
 
 /* How many times fewer bytes a rank contributes than it has gradients. */
@@ -467,6 +487,7 @@ static void averager_free(const struct averager *averager)
 {
     tutti_buckets_free(averager->buckets);
     tutti_compressor_free(averager->compressor);
+    tutti_local_free(averager->local);
 }
 
 /* ------------------------------------------------------------------------------------- training */
@@ -543,7 +564,6 @@ static void train(const struct settings *settings, const struct text *text, stru
 
     struct model model = model_create(settings->hidden, text->symbol_count);
     struct model gradient = model_create(settings->hidden, text->symbol_count);
-    const struct averager averager = averager_create(&gradient, &settings->compression, comm);
     struct workspace space = workspace_create(&model, rows > 0 ? rows : 1);
     float *velocity = allocate(model.count, sizeof *velocity);
     const unsigned char **contexts = allocate((size_t)rows + 1, sizeof *contexts);
@@ -553,6 +573,7 @@ static void train(const struct settings *settings, const struct text *text, stru
     if (rank == 0) model_randomise(&model, settings->seed);
     check(tutti_broadcast(model.values, model.values, model.count, TUTTI_FLOAT32, 0, comm),
           "sharing the first parameters");
+    const struct averager averager = averager_create(&model, &gradient, settings, comm);
 
     /* The average over ranks of (size / batch) times a sum over rows is the mean over the batch,
      * even if the ranks' shares differ by one. */
@@ -581,6 +602,9 @@ static void train(const struct settings *settings, const struct text *text, stru
             velocity[i] = momentum * velocity[i] - rate * gradient.values[i];
             model.values[i] += velocity[i];
         }
+        const double synchronised = now_s();
+        averager_synchronise(&averager, step + 1 == settings->steps);
+        communication_s += now_s() - synchronised;
 
         const int steps_done = step + 1;
         if (!quiet && now_s() - shown_s > 0.2) {
@@ -601,7 +625,7 @@ static void train(const struct settings *settings, const struct text *text, stru
     outcome->held_out_loss =
         evaluate(&model, text, text->held_out, text->held_out_count, &space, comm);
     outcome->model = model;
-    outcome->ratio = averager_ratio(&averager);
+    outcome->ratio = settings->local.every > 0 ? settings->local.every : averager_ratio(&averager);
 
     averager_free(&averager);
     tutti_mem_free(gradient.values);
@@ -632,7 +656,9 @@ static void report(const struct settings *settings, const struct outcome *outcom
            "%.1f%%),\n               waiting for each other included\n",
            100 * shares[1] / tutti_comm_size(comm), 100 * shares[0], 100 * shares[2]);
     if (outcome->ratio > 1)
-        printf("compression    gradients went in 1/%.1f of their bytes\n", outcome->ratio);
+        printf("compression    %s went in 1/%.1f of their bytes\n",
+               settings->local.every > 0 ? "parameters, now and then," : "gradients",
+               outcome->ratio);
     fflush(stdout);
 }
 
@@ -708,6 +734,8 @@ static const char usage[] =
     "  --seed N         (default 1)\n"
     "  --compress HOW   average gradients in fewer bytes: powersgd:RANK, top:SHARE, or an encoding "
     "such as int8\n"
+    "  --local HOW      take steps alone and synchronise every N: sgd:N, diloco:N or streaming:N\n"
+    "  --outer-lr RATE  behind --local: learning rate of synchronisations\n"
     "  --no-feedback    drop what compression leaves out, rather than to send it later\n"
     "  --check-single   train again in one process; exit with 1 if the result differs by more than "
     "rounding\n"
@@ -745,6 +773,22 @@ static bool parse_compression(const char *text, struct tutti_compressor_options 
            compression->encoding != TUTTI_ENCODING_NONE;
 }
 
+/* sgd:10, diloco:50, streaming:50 */
+static bool parse_local(const char *text, struct tutti_local_options *local)
+{
+    const char *const number_text = strchr(text, ':');
+    double number;
+    if (number_text == NULL || !parse_number(number_text + 1, 2, 1e6, &number)) return false;
+    local->every = (int)number;
+    if (strncmp(text, "diloco:", 7) == 0) return true;
+    if (strncmp(text, "streaming:", 10) == 0) {
+        local->rate = 0.4, local->delay = 1, local->mixing = 0.5;
+        return true;
+    }
+    local->rate = 1, local->momentum = 0;
+    return strncmp(text, "sgd:", 4) == 0;
+}
+
 /* Returns -1 to go on, otherwise the exit code. */
 static int parse_options(int argument_count, char **arguments, struct settings *settings)
 {
@@ -754,6 +798,7 @@ static int parse_options(int argument_count, char **arguments, struct settings *
         {"lr", required_argument, NULL, 'l'},       {"seed", required_argument, NULL, 'r'},
         {"check-single", no_argument, NULL, 'c'},   {"sample", no_argument, NULL, 'p'},
         {"compress", required_argument, NULL, 'z'}, {"no-feedback", no_argument, NULL, 'f'},
+        {"local", required_argument, NULL, 'o'},    {"outer-lr", required_argument, NULL, 'u'},
         {"help", no_argument, NULL, '?' + 256},     {NULL, 0, NULL, 0}};
     double number = 0;
     for (int option; (option = getopt_long(argument_count, arguments, "", list, NULL)) != -1;) {
@@ -781,6 +826,8 @@ static int parse_options(int argument_count, char **arguments, struct settings *
             settings->seed = (uint64_t)number;
             break;
         case 'z': good = parse_compression(optarg, &settings->compression); break;
+        case 'u': good = parse_number(optarg, 1e-3, 1e3, &settings->local.rate); break;
+        case 'o': good = parse_local(optarg, &settings->local); break;
         case 'f': settings->compression.feedback = 0; break;
         case 'c': settings->check_single = true; break;
         case 'p': settings->sample = true; break;
@@ -809,7 +856,9 @@ int main(int argument_count, char **arguments)
                                 .hidden = 256,
                                 .rate = 0.2f,
                                 .seed = 1,
-                                .compression = TUTTI_COMPRESSOR_OPTIONS_INIT};
+                                .compression = TUTTI_COMPRESSOR_OPTIONS_INIT,
+                                .local = TUTTI_LOCAL_OPTIONS_INIT};
+    settings.local.every = 0;
     const int code = parse_options(argument_count, arguments, &settings);
     if (code >= 0) return code;
 

@@ -11,9 +11,10 @@
 #include "base/status.h"
 #include "compress_state.h"
 #include "low_rank.h"
+#include "names.h"
 #include "top_k.h"
 
-enum { BUCKET_BYTES = 25 << 20, FIRST_BUCKET_BYTES = 1 << 20, NAME_BYTES_MAX = 150 };
+enum { BUCKET_BYTES = 25 << 20, FIRST_BUCKET_BYTES = 1 << 20 };
 
 /* ------------------------------------------------------------------------------------- arguments */
 
@@ -57,26 +58,13 @@ static enum tutti_status take_options(const struct tutti_compressor_options *giv
     return TUTTI_OK;
 }
 
-static enum tutti_status check_name(const char *name, size_t index)
-{
-    const size_t length = name != NULL ? strnlen(name, NAME_BYTES_MAX + 1) : 0;
-    bool is_good = length > 0 && length <= NAME_BYTES_MAX;
-    for (size_t i = 0; is_good && i < length; i++)
-        is_good = (unsigned char)name[i] >= 32 && name[i] != 127;
-    if (is_good) return TUTTI_OK;
-    return error_set(TUTTI_INVALID_OPTIONS,
-                     "tutti_compressor_create: tensor %zu must have a name of 1 to %d bytes, "
-                     "without control characters",
-                     index, NAME_BYTES_MAX);
-}
-
 static enum tutti_status check_tensors(const struct tutti_compress_tensor *tensors, size_t count)
 {
     if (tensors == NULL && count > 0)
         return error_set(TUTTI_INVALID_BUFFER, "tutti_compressor_create: the tensors are NULL");
     for (size_t i = 0; i < count; i++) {
         const struct tutti_compress_tensor *const t = &tensors[i];
-        TRY(check_name(t->name, i));
+        TRY(name_check("tutti_compressor_create", t->name, i));
         if (t->columns > 0 && t->rows > SIZE_MAX / 64 / TUTTI_COMPRESS_RANK_MAX / t->columns)
             return error_set(TUTTI_INVALID_COUNT,
                              "tutti_compressor_create: tensor '%s' has too many elements", t->name);
@@ -87,33 +75,18 @@ static enum tutti_status check_tensors(const struct tutti_compress_tensor *tenso
     return TUTTI_OK;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static enum tutti_status check_names_differ(const struct tutti_compressor *c)
 {
     const char **const names = malloc((c->tensor_count + 1) * sizeof *names);
     if (names == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_compressor_create: out of memory");
     for (size_t i = 0; i < c->tensor_count; i++) names[i] = c->tensors[i].name;
-    qsort(names, c->tensor_count, sizeof *names, compare_names);
-    enum tutti_status status = TUTTI_OK;
-    for (size_t i = 1; status == TUTTI_OK && i < c->tensor_count; i++)
-        if (strcmp(names[i - 1], names[i]) == 0)
-            status = error_set(TUTTI_INVALID_OPTIONS,
-                               "tutti_compressor_create: two tensors have the name '%s'", names[i]);
+    const enum tutti_status status =
+        names_check_differ("tutti_compressor_create", names, c->tensor_count);
     free(names);
     return status;
 }
 
 /* --------------------------------------------------------------------------------------- tensors */
-
-static uint64_t hash_name(uint64_t hash, const char *name)
-{
-    for (; *name != '\0'; name++) hash = hash_take(hash, (unsigned char)*name);
-    return hash_take(hash, 0);
-}
 
 static enum tutti_status copy_tensors(struct tutti_compressor *c,
                                       const struct tutti_compress_tensor *tensors)
@@ -127,7 +100,7 @@ static enum tutti_status copy_tensors(struct tutti_compressor *c,
         t->rows = tensors[i].rows;
         t->columns = tensors[i].columns;
         t->count = t->rows * t->columns;
-        t->seed = hash_name(c->options.seed, t->name);
+        t->seed = name_hash(c->options.seed, t->name);
         const size_t bytes = c->method->measure(c, t), whole = t->count * sizeof(float);
         t->is_compressed = bytes > 0 && (double)whole >= c->options.ratio_min * (double)bytes;
         c->payload_bytes += t->is_compressed ? bytes : whole;
@@ -227,7 +200,7 @@ static int64_t fingerprint(const struct tutti_compressor *c)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         hash = hash_take(hash, numbers[i]);
     for (size_t i = 0; i < c->tensor_count; i++) {
-        hash = hash_name(hash, c->tensors[i].name);
+        hash = name_hash(hash, c->tensors[i].name);
         hash = hash_take(hash, c->tensors[i].rows);
         hash = hash_take(hash, c->tensors[i].columns);
     }

@@ -5,8 +5,10 @@
 #include "base/status.h"
 #include "tutti/sparse.h"
 #include "tutti/train.h"
+#include "tutti/train/adapt.h"
 #include "tutti/train/checkpoint.h"
 #include "tutti/train/compress.h"
+#include "tutti/train/local.h"
 #include "tutti/train/pipeline.h"
 #include "tutti/train/shards.h"
 

@@ -46,6 +46,13 @@
     X(tutti_shards_counters, 72, good_steps)     \
     X(tutti_compressor_options, 80, reserved)    \
     X(tutti_compressor_counters, 64, steps)      \
+    X(tutti_adapt_options, 24, noise_smoothing)  \
+    X(tutti_noise, 40, count)                    \
+    X(tutti_adapt_settings, 104, encoding)       \
+    X(tutti_adapt_sample, 56, large_squared)     \
+    X(tutti_adapt_decision, 536, reason)         \
+    X(tutti_local_options, 56, encoding)         \
+    X(tutti_local_counters, 64, waited_ns)       \
     X(tutti_sparse_options, 24, deterministic)   \
     X(tutti_sparse_counters, 48, way)            \
     X(tutti_checkpoints_options, 24, timeout_ns) \

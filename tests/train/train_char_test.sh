@@ -30,10 +30,20 @@ for how in powersgd:2 top:0.1 int8 mxfp4 bfloat16; do
     grep -q '^compression    gradients went in 1/' out || fail "$how: nothing says that it compresses: $(cat out)"
     awk "BEGIN { exit !($with < 0.9 * $beat && $with < 1.5 * $plain) }" || fail "$how: loss $with, without $plain, to beat $beat"
 done
+for how in sgd:5 'diloco:5 --outer-lr 0.1' streaming:5; do
+    # shellcheck disable=SC2086 # options
+    with=$(loss --local $how)
+    grep -q '^compression    parameters, now and then, went in 1/5' out || fail "$how: nothing says that it synchronises: $(cat out)"
+    awk "BEGIN { exit !($with < 0.95 * $beat) }" || fail "$how: loss $with, to beat $beat"
+done
 # Gradients that are dropped are missed; those that wait are not.
 with=$(loss --compress top:0.01) without=$(loss --compress top:0.01 --no-feedback)
 awk "BEGIN { exit !($with < $without) }" || fail "top:0.01: loss $with with feedback, $without without"
 
+for how in sgd sgd:1 adam:5 none; do
+    "$program" --text text --local "$how" >out 2>err
+    [[ $? == 2 ]] || fail "--local $how is not refused: $(cat out err)"
+done
 for how in powersgd powersgd:0 powersgd:65 top:2 none zip; do
     "$program" --text text --compress "$how" >out 2>err
     [[ $? == 2 ]] || fail "--compress $how is not refused: $(cat out err)"

@@ -18,7 +18,8 @@ HEADER = ROOT / "include" / "tutti" / "tutti.h"
 ENCODE_HEADER = ROOT / "include" / "tutti" / "encode.h"
 SPARSE_HEADER = ROOT / "include" / "tutti" / "sparse.h"
 FURTHER_HEADERS = [ENCODE_HEADER, SPARSE_HEADER, ROOT / "include" / "tutti" / "plan.h"]  # they include the other one
-COMPRESS_HEADER = ROOT / "include" / "tutti" / "train" / "compress.h"  # which includes what it needs
+TRAIN = ROOT / "include" / "tutti" / "train"
+TRAIN_HEADERS = [TRAIN / "compress.h", TRAIN / "local.h", TRAIN / "adapt.h"]  # each includes what it needs
 
 STRUCTS = {
     "tutti_id": _header.Id,
@@ -42,6 +43,20 @@ TRAIN_STRUCTS = {
     "tutti_compressor_result": _header.CompressorResult,
     "tutti_compressor_counters": _header.CompressorCounters,
     "tutti_checkpoint_tensor": _header.CheckpointTensor,
+    "tutti_local_tensor": _header.LocalTensor,
+    "tutti_local_options": _header.LocalOptions,
+    "tutti_local_result": _header.LocalResult,
+    "tutti_local_counters": _header.LocalCounters,
+    "tutti_noise": _header.Noise,
+    "tutti_adapt_settings": _header.AdaptSettings,
+    "tutti_adapt_sample": _header.AdaptSample,
+    "tutti_adapt_rank": _header.AdaptRank,
+    "tutti_adapt_view": _header.AdaptView,
+    "tutti_adapt_policy": _header.AdaptPolicy,
+    "tutti_adapt_options": _header.AdaptOptions,
+    "tutti_adapt_decision": _header.AdaptDecision,
+    "tutti_batch_by_noise": _header.BatchByNoise,
+    "tutti_bounded_when_slow": _header.BoundedWhenSlow,
 }
 SPARSE_STRUCTS = {
     "tutti_sparse_rows": _header.SparseRows,
@@ -80,7 +95,7 @@ def test_constants_and_structs_are_those_of_the_header(tmp_path):
     lines = "".join(f'    printf("%lld\\n", (long long)({text}));\n' for text, _ in wanted)
     source = tmp_path / "values.c"
     source.write_text(
-        f'#include <stdio.h>\n#include "tutti/sparse.h"\n#include "tutti/train/compress.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
+        f'#include <stdio.h>\n#include "tutti/sparse.h"\n#include "tutti/train/adapt.h"\n#include "tutti/train/compress.h"\n#include "tutti/train/local.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
     )
     program = tmp_path / "values"
     subprocess.run([compiler, "-I", ROOT / "include", source, "-o", program], check=True)
@@ -128,10 +143,14 @@ def test_every_function_of_the_headers_is_here():
     assert functions_of(*FURTHER_HEADERS) == known
 
 
-def test_every_function_of_compression_is_here():
+def test_every_function_of_blocks_for_training_is_here():
     known = {name: len(arguments) for name, (_, arguments) in _header.TRAIN_FUNCTIONS.items()}
-    declared = functions_of(COMPRESS_HEADER)
-    assert {name for name in declared if name.startswith("compressor_")} <= known.keys()
+    declared = {}
+    for header in TRAIN_HEADERS:
+        declared.update(functions_of(header))
+    declared.pop("adapt_decide")  # a function type
+    of_blocks = ("compressor_", "local_", "adapt_", "noise_")
+    assert {name for name in declared if name.startswith(of_blocks)} <= known.keys()
     assert {name: declared[name] for name in known} == known
 
 

@@ -21,6 +21,16 @@ from ._communicator import (
     init,
     join,
 )
+from ._adapt import (
+    Adapt,
+    AdaptDecision,
+    AdaptRank,
+    AdaptSettings,
+    AdaptView,
+    BatchByNoise,
+    BoundedWhenSlow,
+    Noise,
+)
 from ._compress import Compressor, CompressorCounters
 from ._encodings import decode, encode, encoded_size
 from ._errors import (
@@ -39,6 +49,7 @@ from ._errors import (
 )
 from ._header import ANY_RANK, ANY_TAG, Dtype, Encoding, Status
 from ._library import library as _library
+from ._local import Local, LocalCounters, LocalResult
 from ._memory import Registration, empty, register
 from ._operations import (
     AVG,
@@ -83,9 +94,16 @@ __all__ = [
     "ANY_TAG",
     "AVG",
     "Aborted",
+    "Adapt",
+    "AdaptDecision",
+    "AdaptRank",
+    "AdaptSettings",
+    "AdaptView",
     "BAND",
     "BOR",
     "BXOR",
+    "BatchByNoise",
+    "BoundedWhenSlow",
     "Communicator",
     "Compressor",
     "CompressorCounters",
@@ -101,6 +119,9 @@ __all__ = [
     "LAND",
     "LOR",
     "LXOR",
+    "Local",
+    "LocalCounters",
+    "LocalResult",
     "MAX",
     "MIN",
     "Mesh",
@@ -109,6 +130,7 @@ __all__ = [
     "Minority",
     "Revoked",
     "Mismatch",
+    "Noise",
     "Op",
     "Options",
     "PROD",

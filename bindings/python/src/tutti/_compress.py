@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-import weakref
-from typing import Any, Dict, Mapping, NamedTuple, Optional, SupportsIndex, Tuple
-
-import numpy as np
+from typing import Dict, Mapping, NamedTuple, Optional, SupportsIndex, Tuple
 
 from . import _callbacks, _header
 from ._arguments import SIZE_MAX, integer, text
-from ._buffers import Array, Buffer, address_of, as_array
-from ._calls import State
+from ._blocks import Block, check_state, float32_array
+from ._buffers import Array, Buffer, address_of
 from ._communicator import Communicator
 from ._errors import check, invalid
-from ._header import Dtype, Status
+from ._header import Status
 from ._library import library
 
 _METHODS = {"none": 0, "powersgd": 1, "topk": 2}
 _ENCODED = 3
 _STARTS = {None: 0, "full": 1, "finish": 2}
-_NUMBERS = {Dtype.float32: np.float32, Dtype.uint64: np.uint64}
 
 
 class CompressorCounters(NamedTuple):
@@ -35,31 +31,6 @@ class CompressorCounters(NamedTuple):
     steps: int
 
 
-class _Handle:
-    """The handle, to be freed before the communicator is: its State does that if nobody did before."""
-
-    def __init__(self, state: State, handle: int) -> None:
-        self.state = state
-        self.handle: Optional[int] = handle
-        state.prepared.add(self)  # type: ignore[arg-type]
-
-    def free(self) -> None:
-        handle, self.handle = self.handle, None
-        if handle is not None:
-            self.state.prepared.discard(self)
-            check(library.compressor_free(handle))
-
-
-def _float32(thing: Buffer, name: str) -> Array:
-    array = as_array(thing, name)
-    if array.dtype != np.float32 or not array.flags.c_contiguous or not array.flags.writeable:
-        raise invalid(
-            Status.INVALID_BUFFER,
-            f"{name} must be a contiguous, writeable array of float32, to be averaged in place",
-        )
-    return array
-
-
 def _rows(array: Array) -> Tuple[int, int]:
     """The matrix that a tensor is taken for: its first axis, and all others."""
     if array.ndim < 2 or array.size == 0:
@@ -67,7 +38,7 @@ def _rows(array: Array) -> Tuple[int, int]:
     return array.shape[0], array.size // array.shape[0]
 
 
-class Compressor:
+class Compressor(Block):
     """Averages gradients over the ranks of a communicator, in place and approximately.
 
         compressor = tutti.Compressor(comm, {"weights": weights, "biases": biases}, "powersgd", rank=4)
@@ -83,6 +54,8 @@ class Compressor:
     or "none". All ranks give the same. Arrays stay where they are until the compressor is closed. Calls are collective,
     but for ready().
     """
+
+    _noun = "compressor"
 
     def __init__(
         self,
@@ -107,7 +80,7 @@ class Compressor:
         encoding = ctypes.c_int(0)
         if method not in _METHODS:
             check(library.encoding_find(text("method", method), ctypes.byref(encoding)))
-        self._arrays = {name: _float32(array, name) for name, array in gradients.items()}
+        self._arrays = {name: float32_array(array, name, "averaged") for name, array in gradients.items()}
         self._indices = {name: index for index, name in enumerate(self._arrays)}
         tensors = (_header.CompressTensor * len(self._arrays))(
             *(
@@ -130,30 +103,14 @@ class Compressor:
             first_bucket_bytes=integer("first_bucket_bytes", first_bucket_bytes, 0, Status.INVALID_OPTIONS, SIZE_MAX),
             start=_STARTS[start],
         )
-        handle = ctypes.c_void_p()
-        state, pointer = comm._state, comm._state.pointer
-        check(
-            state.call(
-                library.compressor_create,
-                tensors,
-                len(self._arrays),
-                ctypes.byref(options),
-                pointer,
-                ctypes.byref(handle),
-            ),
-            pointer,
+        self._create(
+            comm,
+            library.compressor_free,
+            library.compressor_create,
+            tensors,
+            len(self._arrays),
+            ctypes.byref(options),
         )
-        assert handle.value is not None
-        self._comm = comm
-        self._handle = _Handle(state, handle.value)
-        self._finalizer = weakref.finalize(self, _callbacks.later, self._handle.free)
-        self._finalizer.atexit = False
-
-    def _call(self, function: Any, *arguments: Any) -> None:
-        handle = self._handle.handle
-        if handle is None:
-            raise invalid(Status.INVALID_OPTIONS, "the compressor is closed")
-        check(self._comm._state.call(function, handle, *arguments), self._comm._state.handle)
 
     def ready(self, name: str) -> None:
         """The gradient has its value of this step, and belongs to the compressor until finish(). From any thread."""
@@ -171,43 +128,21 @@ class Compressor:
     def take(self, other: "Optional[Compressor]") -> None:
         """Takes the state of the tensors that have the same name and shape in another compressor, which can only be closed
         afterwards: when the list changes, or with the communicator that shrink() made. None: this rank joins."""
-        if other is not None and other._handle.handle is None:
-            raise invalid(Status.INVALID_OPTIONS, "the other compressor is closed")
-        self._call(library.compressor_take, None if other is None else other._handle.handle)
+        self._call(library.compressor_take, None if other is None else other._address)
 
     def state_dict(self) -> Dict[str, Array]:
         """Copies of this rank's residuals, of what all ranks share, and of counts, by name. Between steps."""
-        return {part.name.decode(): array.copy() for part, array in self._parts()}
+        return {name: array.copy() for name, array in self._parts(library.compressor_parts)}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Takes the dictionary of state_dict() of this rank, of as many ranks. Nothing has changed if it is refused."""
-        parts = [(part.name.decode(), array) for part, array in self._parts()]
-        for name, array in parts:
-            if name not in state:
-                raise invalid(Status.INVALID_OPTIONS, f"the state has no {name!r}")
-            given = np.asarray(state[name])
-            if given.shape != array.shape or given.dtype != array.dtype:
-                raise invalid(Status.INVALID_OPTIONS, f"the state has another shape or dtype of {name!r}")
-            if not np.isfinite(given).all():
-                raise invalid(Status.INVALID_OPTIONS, f"the state of {name!r} is not finite")
-            if name == "compressor, ranks" and given[0] != array[0]:
-                raise invalid(Status.INVALID_OPTIONS, f"the state is of {given[0]} ranks, not of {array[0]}")
-        for name, array in parts:
-            array[...] = state[name]
-
-    def _parts(self) -> Any:
-        """Descriptions, and arrays over the memory, which belongs to the compressor: not for users."""
-        count = ctypes.c_size_t()
-        self._call(library.compressor_parts, None, 0, ctypes.byref(count))
-        parts = (_header.CheckpointTensor * count.value)()
-        self._call(library.compressor_parts, parts, count, ctypes.byref(count))
-        for part in parts:
-            dtype = np.dtype(_NUMBERS[Dtype(part.dtype)])
-            if part.count == 0:
-                yield part, np.empty(0, dtype)
-                continue
-            memory = (ctypes.c_char * (part.count * dtype.itemsize)).from_address(part.data)
-            yield part, np.frombuffer(memory, dtype)
+        parts = dict(self._parts(library.compressor_parts))
+        given = check_state(state, parts)
+        saved, now = given["compressor, ranks"][0], parts["compressor, ranks"][0]
+        if saved != now:
+            raise invalid(Status.INVALID_OPTIONS, f"the state is of {saved} ranks, not of {now}")
+        for name, array in parts.items():
+            array[...] = given[name]
 
     @property
     def counters(self) -> CompressorCounters:
@@ -215,14 +150,3 @@ class Compressor:
         found = _header.CompressorCounters(size_bytes=ctypes.sizeof(_header.CompressorCounters))
         self._call(library.compressor_count, ctypes.byref(found))
         return CompressorCounters(*(getattr(found, name) for name in CompressorCounters._fields))
-
-    def close(self) -> None:
-        """Frees the compressor and its state. Its communicator's close() does that, too."""
-        self._finalizer.detach()
-        self._handle.free()
-
-    def __enter__(self) -> "Compressor":
-        return self
-
-    def __exit__(self, kind: Optional[type], error: object, traceback: object) -> None:
-        self.close()

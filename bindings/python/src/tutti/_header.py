@@ -1,4 +1,4 @@
-"""tutti.h, encode.h, plan.h and train/compress.h in ctypes: structs, constants, and what functions take.
+"""tutti.h, encode.h, plan.h, train/compress.h, train/local.h and train/adapt.h in ctypes: structs, constants, and what functions take.
 
 A test compares all of this with the headers. Nothing here needs the library.
 """
@@ -471,4 +471,170 @@ TRAIN_FUNCTIONS = {
     "compressor_parts": (Int, (Pointer, Pointer, Size, Pointer)),
     "compressor_load": (Int, (Pointer, Pointer, ctypes.c_uint64)),
     "compressor_count": (Int, (Pointer, Pointer)),
+    "local_create": (Int, (Pointer, Size, Pointer, Pointer, Pointer)),
+    "local_free": (Int, (Pointer,)),
+    "local_step": (Int, (Pointer, Pointer)),
+    "local_synchronise": (Int, (Pointer, Pointer)),
+    "local_change": (Int, (Pointer, Pointer)),
+    "local_values": (Int, (Pointer, Size, Pointer)),
+    "local_take": (Int, (Pointer, Pointer)),
+    "local_parts": (Int, (Pointer, Pointer, Size, Pointer)),
+    "local_load": (Int, (Pointer, Pointer, ctypes.c_uint64)),
+    "local_count": (Int, (Pointer, Pointer)),
+    "noise_add": (Int, (Pointer,) + (ctypes.c_double,) * 4),
+    "noise_scale": (ctypes.c_double, (Pointer,)),
+    "adapt_create": (Int, (Pointer, Size, Pointer, Pointer, Pointer, Pointer)),
+    "adapt_free": (Int, (Pointer,)),
+    "adapt_observe": (Int, (Pointer, Pointer, Pointer)),
+    "adapt_current": (Pointer, (Pointer,)),
+    "adapt_noise": (Pointer, (Pointer,)),
+    "batch_by_noise_decide": (None, (Pointer, Pointer, Pointer, Size, Pointer)),
+    "bounded_when_slow_decide": (None, (Pointer, Pointer, Pointer, Size, Pointer)),
 }
+
+
+# ------------------------------------------------------------------------------------------------ tutti/train/local.h
+
+
+class LocalTensor(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("data", Pointer), ("count", Size), ("fragment", Int)]
+
+
+class LocalOptions(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("every", Int),
+        ("delay", Int),
+        ("mixing", ctypes.c_double),
+        ("rate", ctypes.c_double),
+        ("momentum", ctypes.c_double),
+        ("nesterov", Int),
+        ("priority", Int),
+        ("encoding", ctypes.c_char_p),
+    ]
+
+
+class LocalResult(ctypes.Structure):
+    _fields_ = [("fragment", Int), ("dropped", Int)]
+
+
+class LocalCounters(ctypes.Structure):
+    _fields_ = [("size_bytes", Size)] + [
+        (name, ctypes.c_uint64)
+        for name in (
+            "steps",
+            "synchronisations",
+            "dropped",
+            "parameter_bytes",
+            "state_bytes",
+            "sent_bytes",
+            "waited_ns",
+        )
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ tutti/train/adapt.h
+
+
+class Noise(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("smoothing", ctypes.c_double),
+        ("squared", ctypes.c_double),
+        ("trace", ctypes.c_double),
+        ("count", ctypes.c_uint64),
+    ]
+
+
+class AdaptSettings(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("batch", ctypes.c_uint64),
+        ("rate", ctypes.c_double),
+        ("synchrony", Int),
+        ("every", Int),
+        ("staleness", Int),
+        ("reserved", Int),
+        ("encoding", ctypes.c_char * 64),
+    ]
+
+
+class AdaptSample(ctypes.Structure):
+    _fields_ = [("size_bytes", Size)] + [
+        (name, ctypes.c_double)
+        for name in (
+            "step_s",
+            "staleness",
+            "small_batch",
+            "small_squared",
+            "large_batch",
+            "large_squared",
+        )
+    ]
+
+
+class AdaptRank(ctypes.Structure):
+    _fields_ = [("step_s", ctypes.c_double), ("staleness", ctypes.c_double), ("link_s", ctypes.c_double)]
+
+
+class AdaptView(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("call", ctypes.c_uint64),
+        ("ranks", ctypes.POINTER(AdaptRank)),
+        ("rank_count", Int),
+        ("reserved", Int),
+        ("noise_scale", ctypes.c_double),
+        ("noise_count", ctypes.c_uint64),
+        ("settings", ctypes.POINTER(AdaptSettings)),
+    ]
+
+
+AdaptDecide = ctypes.CFUNCTYPE(
+    None, ctypes.POINTER(AdaptView), ctypes.POINTER(AdaptSettings), Pointer, Size, Pointer
+)
+
+
+class AdaptPolicy(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("decide", Pointer), ("context", Pointer)]
+
+
+class AdaptOptions(ctypes.Structure):
+    _fields_ = [("size_bytes", Size), ("probe_bytes", Size), ("noise_smoothing", ctypes.c_double)]
+
+
+class AdaptDecision(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("call", ctypes.c_uint64),
+        ("changed", Int),
+        ("reserved", Int),
+        ("reason", ctypes.c_char * 512),
+    ]
+
+
+class BatchByNoise(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("batch_min", ctypes.c_uint64),
+        ("batch_max", ctypes.c_uint64),
+        ("grow", ctypes.c_double),
+        ("shrink", ctypes.c_double),
+        ("rate_power", ctypes.c_double),
+        ("calls", Int),
+        ("in_a_row", Int),
+    ]
+
+
+class BoundedWhenSlow(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("slow", ctypes.c_double),
+        ("fair", ctypes.c_double),
+        ("synchrony", Int),
+        ("every", Int),
+        ("staleness", Int),
+        ("calls", Int),
+        ("in_a_row", Int),
+        ("reserved", Int),
+    ]

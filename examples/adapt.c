@@ -1,0 +1,438 @@
+/* adapt.c - training that adapts to what happens: the batch grows with the gradient noise scale, and
+ * while a rank is slow, ranks take steps of their own and synchronise now and then.
+ *
+ *     tutti-run -n 2 adapt --slow 1:3:5-15 --seconds 20
+ *
+ * Rank 1 is then 3 times slower from second 5 to second 15. Every decision is printed with its
+ * reason:
+ *
+ *     rounds of all ranks    one step, gradients averaged │ own steps, then DiLoCo │ one step ...
+ *                                     rank 1 is slow ─────┘      fair again ───────┘
+ *
+ * In a round with own steps, a rank takes as many as the time of the slowest rank allows, so no rank
+ * waits long. With --mode the program does not adapt: full, local (local SGD) or diloco, to compare
+ * them.
+ *
+ * The model, a network with one hidden layer, learns the function of another such network, whose
+ * values come with noise. Computing is a gradient, and a sleep in place of a larger model.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tutti/train/adapt.h"
+#include "tutti/train/local.h"
+#include "tutti/tutti.h"
+
+enum {
+    INPUTS = 16,
+    HIDDEN = 64,
+    TEACHERS = 24,
+    HELD_OUT = 2000,
+    OBSERVED_STEPS = 20,
+    RANKS_MAX = 1024
+};
+enum { FIRST_LAYER = (INPUTS + 1) * HIDDEN, SECOND_LAYER = HIDDEN + 1 };
+enum { PARAMETERS = FIRST_LAYER + SECOND_LAYER };
+
+enum mode { MODE_ADAPT, MODE_FULL, MODE_LOCAL, MODE_DILOCO };
+
+struct settings {
+    enum mode mode;
+    double seconds, compute_ms, rate;
+    int every, batch, slow_rank; /* slow_rank: -1: none */
+    double slow_factor, slow_from_s, slow_to_s;
+    int observations; /* to end after so many, whatever the seconds; 0: no such end */
+};
+
+/* --------------------------------------------------------------------------------- small things */
+
+static int my_rank, rank_count;
+
+static void give_up(const char *what, const char *why)
+{
+    fprintf(stderr, "adapt: rank %d: %s: %s\n", my_rank, what, why);
+    exit(1); /* the others will be told which rank has gone */
+}
+
+static void check(enum tutti_status status, const char *what)
+{
+    if (status != TUTTI_OK) give_up(what, tutti_error_message());
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void nap(double seconds)
+{
+    struct timespec left = {(time_t)seconds, (long)(1e9 * (seconds - floor(seconds)))};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) continue;
+}
+
+/* A random number from -1 to 1 that is a function of its place (SplitMix64). */
+static float random_at(uint64_t seed, uint64_t place)
+{
+    uint64_t z =
+        (seed + 1) * UINT64_C(0xd1342543de82ef95) + (place + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (float)((double)((z ^ (z >> 31)) >> 11) * 0x1p-52 - 1);
+}
+
+/* --------------------------------------------------------------------------------------- learning */
+
+static float teacher(const float *inputs)
+{
+    float sum = 0;
+    for (uint64_t h = 0; h < TEACHERS; h++) {
+        float own = random_at(11, h);
+        for (uint64_t i = 0; i < INPUTS; i++) own += random_at(12, h * INPUTS + i) * inputs[i];
+        sum += random_at(13, h) * tanhf(own);
+    }
+    return sum;
+}
+
+static float draw_sample(uint64_t number, float noise, float *inputs)
+{
+    for (uint64_t i = 0; i < INPUTS; i++) inputs[i] = random_at(21, number * INPUTS + i);
+    return teacher(inputs) + noise * random_at(22, number);
+}
+
+/* Of one sample; adds `scale` times its gradient, unless that is NULL. */
+static double loss_of(const float *parameters, const float *inputs, float wanted, float scale,
+                      float *gradient)
+{
+    const float *const second = parameters + FIRST_LAYER;
+    float hidden[HIDDEN], out = second[HIDDEN];
+    for (int h = 0; h < HIDDEN; h++) {
+        const float *const row = parameters + h * (INPUTS + 1);
+        float sum = row[INPUTS];
+        for (int i = 0; i < INPUTS; i++) sum += row[i] * inputs[i];
+        hidden[h] = tanhf(sum);
+        out += second[h] * hidden[h];
+    }
+    const float error = out - wanted;
+    if (gradient == NULL) return 0.5 * (double)error * (double)error;
+    for (int h = 0; h < HIDDEN; h++) {
+        float *const row = gradient + h * (INPUTS + 1);
+        const float back = scale * error * second[h] * (1 - hidden[h] * hidden[h]);
+        for (int i = 0; i < INPUTS; i++) row[i] += back * inputs[i];
+        row[INPUTS] += back;
+        gradient[FIRST_LAYER + h] += scale * error * hidden[h];
+    }
+    gradient[FIRST_LAYER + HIDDEN] += scale * error;
+    return 0.5 * (double)error * (double)error;
+}
+
+/* On samples without noise, which no rank trains on. */
+static double judge(const float *parameters)
+{
+    double sum = 0;
+    for (uint64_t n = 0; n < HELD_OUT; n++) {
+        float inputs[INPUTS];
+        const float wanted = draw_sample(UINT64_MAX / INPUTS / 2 + n, 0, inputs);
+        sum += loss_of(parameters, inputs, wanted, 0, NULL);
+    }
+    return sum / HELD_OUT;
+}
+
+static double squared_norm(const float *numbers)
+{
+    double sum = 0;
+    for (int i = 0; i < PARAMETERS; i++) sum += (double)numbers[i] * (double)numbers[i];
+    return sum;
+}
+
+/* --------------------------------------------------------------------------------------- training */
+
+struct training {
+    const struct settings *settings;
+    struct tutti_comm *comm;
+    struct tutti_adapt *adapt;
+    struct tutti_local *local; /* NULL: gradients are averaged in each step */
+    int own_steps;             /* with local: in a round */
+    float parameters[PARAMETERS], *gradient;
+    double begin_s, first_loss, computed_s; /* computed: for the steps since the last observation */
+    uint64_t steps, observed_steps;
+    struct tutti_adapt_sample sample;
+};
+
+/* The mean gradient of this rank's samples. */
+static void compute_gradient(struct training *t, uint64_t batch)
+{
+    const struct settings *const s = t->settings;
+    const double begin_s = now_s(), elapsed_s = begin_s - t->begin_s;
+    const bool is_slow =
+        my_rank == s->slow_rank && elapsed_s >= s->slow_from_s && elapsed_s < s->slow_to_s;
+    memset(t->gradient, 0, PARAMETERS * sizeof(float));
+    for (uint64_t n = 0; n < batch; n++) {
+        float inputs[INPUTS];
+        const uint64_t number = (t->steps * (uint64_t)RANKS_MAX + (uint64_t)my_rank) * 4096 + n;
+        const float wanted = draw_sample(number, 0.5f, inputs);
+        loss_of(t->parameters, inputs, wanted, 1 / (float)batch, t->gradient);
+    }
+    nap(1e-3 * s->compute_ms);
+    if (is_slow) nap((s->slow_factor - 1) * (now_s() - begin_s));
+    t->computed_s += now_s() - begin_s;
+    t->steps++;
+}
+
+static void descend(struct training *t, double rate)
+{
+    for (int i = 0; i < PARAMETERS; i++) t->parameters[i] -= (float)rate * t->gradient[i];
+}
+
+static uint64_t own_batch(const struct tutti_adapt_settings *now)
+{
+    const uint64_t batch = now->batch / (uint64_t)rank_count;
+    return batch > 0 ? batch : 1;
+}
+
+/* A step in which all ranks average gradients. Tells how noisy they were. */
+static void step_together(struct training *t, const struct tutti_adapt_settings *now)
+{
+    const uint64_t batch = own_batch(now);
+    compute_gradient(t, batch);
+    t->sample.small_batch = (double)batch;
+    t->sample.small_squared = squared_norm(t->gradient);
+    check(tutti_allreduce(t->gradient, t->gradient, PARAMETERS, TUTTI_FLOAT32, TUTTI_AVG, t->comm),
+          "averaging gradients");
+    t->sample.large_batch = (double)batch * rank_count;
+    t->sample.large_squared = squared_norm(t->gradient);
+    descend(t, now->rate);
+}
+
+static void steps_alone(struct training *t, const struct tutti_adapt_settings *now)
+{
+    for (int i = 0; i < t->own_steps; i++) {
+        compute_gradient(t, own_batch(now));
+        descend(t, now->rate);
+    }
+    t->sample.small_batch = 0; /* there is no gradient of all ranks */
+    check(tutti_local_step(t->local, NULL), "synchronising");
+}
+
+/* As many steps as the slowest rank needs time for `every`. */
+static int share_of_steps(struct training *t, int every)
+{
+    double step_s[2] = {t->sample.step_s, 0};
+    check(tutti_allreduce(&step_s[0], &step_s[1], 1, TUTTI_FLOAT64, TUTTI_MAX, t->comm),
+          "comparing times");
+    const double share = step_s[0] > 0 ? step_s[1] / step_s[0] : 1;
+    return (int)(every * fmin(share, 16) + 0.5);
+}
+
+static void begin_local(struct training *t, int every)
+{
+    const struct tutti_local_tensor tensors[] = {
+        {"first layer", t->parameters, FIRST_LAYER, 0},
+        {"second layer", t->parameters + FIRST_LAYER, SECOND_LAYER, 0}};
+    struct tutti_local_options options = TUTTI_LOCAL_OPTIONS_INIT; /* DiLoCo */
+    options.every = 1; /* this program calls it once a round */
+    if (t->settings->mode != MODE_DILOCO) options.rate = 1, options.momentum = 0;
+    t->own_steps = share_of_steps(t, every);
+    check(tutti_local_create(tensors, 2, &options, t->comm, &t->local), "beginning local training");
+}
+
+static void end_local(struct training *t)
+{
+    check(tutti_local_synchronise(t->local, NULL), "synchronising");
+    check(tutti_local_free(t->local), "ending local training");
+    t->local = NULL;
+}
+
+/* What the settings ask for, at a step at which all ranks have the same parameters or a round ends. */
+static void apply(struct training *t, const struct tutti_adapt_settings *now)
+{
+    if (t->local != NULL) end_local(t);
+    if (now->synchrony != TUTTI_SYNCHRONY_FULL) begin_local(t, now->every);
+}
+
+/* All ranks observe at the same round, and end at the same observation. Returns whether to go on. */
+static bool observe(struct training *t)
+{
+    struct tutti_adapt_decision decision = {.size_bytes = sizeof decision};
+    const int most = t->settings->observations;
+    uint8_t goes_on;
+    t->sample.step_s = t->computed_s / (double)(t->steps - t->observed_steps);
+    t->computed_s = 0;
+    t->observed_steps = t->steps;
+    check(tutti_adapt_observe(t->adapt, &t->sample, &decision), "observing");
+    if (decision.changed) {
+        apply(t, tutti_adapt_current(t->adapt));
+        if (my_rank == 0) printf("%6.2f s  %s\n", now_s() - t->begin_s, decision.reason);
+        fflush(stdout);
+    }
+    goes_on =
+        most > 0 ? decision.call < (uint64_t)most : now_s() - t->begin_s < t->settings->seconds;
+    check(tutti_broadcast(&goes_on, &goes_on, 1, TUTTI_UINT8, 0, t->comm), "asking for the time");
+    return goes_on != 0;
+}
+
+static void train(struct training *t)
+{
+    int rounds = 0;
+    t->begin_s = now_s();
+    for (bool goes_on = true; goes_on;) {
+        const struct tutti_adapt_settings *const now = tutti_adapt_current(t->adapt);
+        if (t->local != NULL)
+            steps_alone(t, now);
+        else
+            step_together(t, now);
+        rounds += t->local != NULL ? now->every : 1;
+        if (rounds < OBSERVED_STEPS) continue;
+        rounds = 0;
+        goes_on = observe(t);
+    }
+    if (t->local != NULL) end_local(t);
+}
+
+/* ---------------------------------------------------------------------------------------- program */
+
+static const char usage[] =
+    "usage: adapt [options]\n"
+    "  --mode MODE          adapt, full, local or diloco (default: adapt)\n"
+    "  --seconds S          how long to train (default: 20)\n"
+    "  --observations N     end after so many calls of the policies, whatever the seconds\n"
+    "  --compute-ms MS      sleep of a step, in place of a larger model (default: 4)\n"
+    "  --slow RANK:FACTOR:FROM-TO   that rank is so many times slower, from and to a second\n"
+    "  --every N            steps of the slowest rank in a round with own steps (default: 10)\n"
+    "  --batch N            samples of a step, of all ranks together (default: 32)\n"
+    "  --lr RATE            learning rate (default: 0.02)\n";
+
+static int wrong_use(const char *what)
+{
+    fprintf(stderr, "adapt: this makes no sense: %s\n%s", what, usage);
+    return 2;
+}
+
+static bool parse_number(const char *text, double least, double most, double *number)
+{
+    char *end;
+    errno = 0;
+    *number = strtod(text, &end);
+    return errno == 0 && end != text && *end == '\0' && *number >= least && *number <= most;
+}
+
+static bool parse_option(const char *name, const char *value, struct settings *s)
+{
+    static const char *const modes[] = {"adapt", "full", "local", "diloco"};
+    double number;
+    if (strcmp(name, "--mode") == 0) {
+        for (int m = MODE_ADAPT; m <= MODE_DILOCO; m++)
+            if (strcmp(value, modes[m]) == 0) {
+                s->mode = (enum mode)m;
+                return true;
+            }
+        return false;
+    }
+    if (strcmp(name, "--seconds") == 0) return parse_number(value, 0.1, 1e6, &s->seconds);
+    if (strcmp(name, "--compute-ms") == 0) return parse_number(value, 0, 1e5, &s->compute_ms);
+    if (strcmp(name, "--lr") == 0) return parse_number(value, 1e-9, 100, &s->rate);
+    if (strcmp(name, "--every") == 0 && parse_number(value, 1, 1e6, &number))
+        return s->every = (int)number, true;
+    if (strcmp(name, "--batch") == 0 && parse_number(value, 1, 4096, &number))
+        return s->batch = (int)number, true;
+    if (strcmp(name, "--observations") == 0 && parse_number(value, 1, 1e9, &number))
+        return s->observations = (int)number, true;
+    if (strcmp(name, "--slow") != 0) return false;
+    return sscanf(value, "%d:%lf:%lf-%lf", &s->slow_rank, &s->slow_factor, &s->slow_from_s,
+                  &s->slow_to_s) == 4 &&
+           s->slow_rank >= 0 && s->slow_factor >= 1 && s->slow_factor <= 1000;
+}
+
+/* Returns -1 to go on, otherwise the exit code. */
+static int parse_options(int argument_count, char **arguments, struct settings *settings)
+{
+    for (int i = 1; i < argument_count; i += 2) {
+        if (strcmp(arguments[i], "--help") == 0) return fputs(usage, stdout), 0;
+        if (i + 1 == argument_count || !parse_option(arguments[i], arguments[i + 1], settings))
+            return wrong_use(arguments[i]);
+    }
+    return -1;
+}
+
+/* The two policies, or none of them with a mode of its own. */
+static void begin(struct training *t)
+{
+    static struct tutti_batch_by_noise noise = TUTTI_BATCH_BY_NOISE_INIT;
+    static struct tutti_bounded_when_slow slow = TUTTI_BOUNDED_WHEN_SLOW_INIT;
+    static const struct tutti_adapt_policy policies[] = {
+        {"batch by noise", tutti_batch_by_noise_decide, &noise},
+        {"when a rank is slow", tutti_bounded_when_slow_decide, &slow}};
+    struct tutti_adapt_settings first = TUTTI_ADAPT_SETTINGS_INIT;
+    const struct settings *const s = t->settings;
+    void *memory;
+    noise.batch_max = 4096;
+    slow.synchrony =
+        TUTTI_SYNCHRONY_LOCAL; /* which this program has in place of bounded staleness */
+    slow.every = s->every;
+    first.batch = (uint64_t)s->batch;
+    first.rate = s->rate;
+    first.every = s->every;
+    if (s->mode > MODE_FULL) first.synchrony = TUTTI_SYNCHRONY_LOCAL;
+    check(tutti_mem_alloc(PARAMETERS * sizeof(float), &memory), "memory");
+    t->gradient = memory;
+    for (int i = 0; i < PARAMETERS; i++)
+        t->parameters[i] = 0.25f * random_at(31, (uint64_t)i); /* the same on all ranks */
+    t->first_loss = judge(t->parameters);
+    check(tutti_adapt_create(policies, s->mode == MODE_ADAPT ? 2 : 0, &first, NULL, t->comm,
+                             &t->adapt),
+          "beginning to adapt");
+    t->sample = (struct tutti_adapt_sample)TUTTI_ADAPT_SAMPLE_INIT;
+    if (s->mode <= MODE_FULL) return;
+    t->begin_s = now_s() - s->slow_from_s; /* the slow rank is slow from the first step on */
+    for (int i = 0; i < OBSERVED_STEPS; i++) compute_gradient(t, own_batch(&first));
+    t->sample.step_s = t->computed_s / OBSERVED_STEPS;
+    t->computed_s = 0;
+    t->steps = 0;
+    begin_local(t, s->every);
+}
+
+static void report(struct training *t)
+{
+    int64_t steps[RANKS_MAX], own = (int64_t)t->steps;
+    const double seconds = now_s() - t->begin_s;
+    check(tutti_allgather(&own, steps, 1, TUTTI_INT64, t->comm), "counting steps");
+    if (my_rank != 0) return;
+    printf("loss %.5f -> %.5f in %.1f s; steps a second:", t->first_loss, judge(t->parameters),
+           seconds);
+    for (int r = 0; r < rank_count; r++) printf(" %.1f", (double)steps[r] / seconds);
+    printf("; batch %llu\n", (unsigned long long)tutti_adapt_current(t->adapt)->batch);
+}
+
+int main(int argument_count, char **arguments)
+{
+    struct settings settings = {.mode = MODE_ADAPT,
+                                .seconds = 20,
+                                .compute_ms = 4,
+                                .rate = 0.02,
+                                .every = 10,
+                                .batch = 32,
+                                .slow_rank = -1,
+                                .slow_factor = 1};
+    static struct training training;
+    const int code = parse_options(argument_count, arguments, &settings);
+    if (code >= 0) return code;
+    check(tutti_comm_create(NULL, &training.comm), "meeting the other ranks");
+    my_rank = tutti_comm_rank(training.comm);
+    rank_count = tutti_comm_size(training.comm);
+    if (rank_count > RANKS_MAX) give_up("ranks", "there are more than 1024");
+    training.settings = &settings;
+    begin(&training);
+    train(&training);
+    report(&training);
+    check(tutti_adapt_free(training.adapt), "ending");
+    tutti_mem_free(training.gradient);
+    check(tutti_comm_free(training.comm), "leaving");
+    return 0;
+}

@@ -1,0 +1,27 @@
+#!/bin/bash
+# The example of adaptation sees a slow rank, and learns with each synchrony.
+# ctest: label=nosan
+set -uo pipefail
+
+bad=0
+# run EXPECTED OPTION...: what the program says must have that in it, and a loss that fell.
+run() {
+    local expected=$1 said status
+    shift
+    said=$("${TUTTI_BIN:?}/tutti-run" -n 2 "$TUTTI_BIN/adapt" --compute-ms 1 "$@" 2>&1)
+    status=$?
+    if [[ $status != 0 || $said != *"$expected"* ]] ||
+        ! awk '$2 == "loss" && $5 < $3 { fell = 1 } END { exit !fell }' <<<"$said"; then
+        printf 'adapt %s: status %s, without "%s" or a loss that fell\n%s\n' "$*" "$status" "$expected" "$said"
+        bad=1
+    fi
+}
+# 20 times slower, so that no other load of this machine hides it.
+run 'synchrony full -> every 10 steps: rank 1 needs' --observations 5 --slow 1:20:0-1000
+for mode in full local diloco; do run 'steps a second' --mode "$mode" --observations 8; done
+
+if "$TUTTI_BIN/adapt" --slow nonsense 2>/dev/null || "$TUTTI_BIN/adapt" --every 2>/dev/null; then
+    echo "adapt takes nonsense"
+    bad=1
+fi
+exit $bad
