@@ -124,9 +124,9 @@ enum tutti_status tutti_compressor_parts(struct tutti_compressor *c,
     get_method(c, c->saved_method);
     add_part(&parts, (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW(
                          "compressor, ranks", TUTTI_UINT64, 1, &c->saved_ranks));
-    add_part(&parts, (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW(
-                         "compressor, method", TUTTI_UINT64, COMPRESS_METHOD_NUMBERS,
-                         c->saved_method));
+    add_part(&parts,
+             (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW(
+                 "compressor, method", TUTTI_UINT64, COMPRESS_METHOD_NUMBERS, c->saved_method));
     add_part(&parts, (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW(
                          "compressor, steps", TUTTI_UINT64, 1, &c->steps));
     add_common(c, &parts);

@@ -25,6 +25,7 @@
 #include "comm/plans.h"
 #include "comm/site.h"
 #include "os/clock.h"
+#include "tests/kit/cases.h"
 #include "tests/kit/sanitized.h"
 #include "tests/worlds/card_world.h"
 #include "tests/worlds/ranks.h"
@@ -507,6 +508,5 @@ int main(void)
     setenv("TUTTI_SECRET", "a secret of this test alone", 1);
     scene = ranks_share(sizeof *scene);
     gone = ranks_share(sizeof *gone);
-    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 3);
 }

@@ -371,8 +371,8 @@ static int wide_rows(struct tutti_comm *comm, int rank)
     const struct tutti_sparse_table table = {0, none.width, TUTTI_FLOAT32, NULL};
     RANKS_EXPECT(tutti_sparse_pull(&table, NULL, 0, NULL, NULL, comm) == TUTTI_OK);
     /* More than addresses reach, so that no system can give it. */
-    const struct tutti_sparse_rows wider = {(size_t)1 << 10, none.width, TUTTI_FLOAT32, 0, NULL,
-                                            NULL};
+    const struct tutti_sparse_rows wider = {
+        (size_t)1 << 10, none.width, TUTTI_FLOAT32, 0, NULL, NULL};
     if (IS_SANITIZED || IS_THREAD_SANITIZED) return 0; /* which end a process that asks for it */
     options.way = TUTTI_SPARSE_DENSE;
     RANKS_EXPECT(tutti_sparse_allreduce(&wider, TUTTI_SUM, &options, comm, &result) ==
