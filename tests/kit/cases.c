@@ -11,8 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The number of the case that a run of the program is for. */
-static const char variable[] = "TUTTI_TEST_CASE";
+/* Which cases run. Of a run for one case it is this mark, which is in no name, and the number. */
+static const char variable[] = "TUTTI_TEST_FILTER";
+enum { MARK = '#' };
 
 /* A case on its way: its process, and the file to which it prints. */
 struct running {
@@ -31,7 +32,7 @@ static void must(bool is_good, const char *what)
 static void become_case(size_t number, int output, pid_t parent)
 {
     char text[24], name[] = "/proc/self/exe", *const arguments[] = {program_invocation_name, NULL};
-    snprintf(text, sizeof text, "%zu", number);
+    snprintf(text, sizeof text, "%c%zu", MARK, number);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent && setenv(variable, text, 1) == 0 && dup2(output, 1) == 1 &&
         dup2(output, 2) == 2)
@@ -115,9 +116,9 @@ static int run_here(const struct CMUnitTest *a_case)
 
 int cases_run_at_once(const struct CMUnitTest *cases, size_t count, size_t most)
 {
-    const char *const own = getenv(variable), *const filter = getenv("TUTTI_TEST_FILTER");
-    if (own != NULL) {
-        const size_t number = strtoul(own, NULL, 10);
+    const char *const filter = getenv(variable);
+    if (filter != NULL && filter[0] == MARK) {
+        const size_t number = strtoul(filter + 1, NULL, 10);
         must(number < count && unsetenv(variable) == 0, "the number of a case");
         return run_here(&cases[number]);
     }
