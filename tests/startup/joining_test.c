@@ -25,7 +25,6 @@
 #include "comm/plans.h"
 #include "comm/site.h"
 #include "os/clock.h"
-#include "tests/kit/cases.h"
 #include "tests/kit/sanitized.h"
 #include "tests/worlds/card_world.h"
 #include "tests/worlds/ranks.h"
@@ -508,5 +507,6 @@ int main(void)
     setenv("TUTTI_SECRET", "a secret of this test alone", 1);
     scene = ranks_share(sizeof *scene);
     gone = ranks_share(sizeof *gone);
-    return CASES_RUN_AT_ONCE(tests, 3);
+    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
