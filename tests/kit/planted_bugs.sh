@@ -5,19 +5,16 @@
 #     begin_planting MAIN SOURCE...            a program that is MAIN(argc, argv); finds nothing in what is not edited
 #     seeds=10000 clean_seeds=500              in so many schedules each has to be found; in so many nothing without it
 #     libraries=()                              that the program needs besides
-#     share=1                                   one bug of so many is looked for, all with TUTTI_LONG=1
 #     bug NAME SOURCE OLD NEW [OLD NEW]...     the lines OLD, which are in the source once, become NEW
 #     end_planting                             false when one was not found
 #
 # With TUTTI_TEST_PLANTING=only each bug is planted and compiled, and nobody looks for it: so that every change of a source is told which bug
 # it took the ground from (tests/repo/planting_test.sh).
 #
-# Which bugs are looked for, if not all, depends on the sources that begin_planting names: after another change of them it is others.
-#
 # Needs the folder of the sources as the current one.
 
-seeds=10000 clean_seeds=500 libraries=() share=1
-found=0 missed=0 number=0
+seeds=10000 clean_seeds=500 libraries=()
+found=0 missed=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -30,7 +27,6 @@ begin_planting() {
     local name=$1 source
     shift
     if only_plants; then return; fi
-    number=$(cat "$@" | cksum | cut -d ' ' -f 1)
     printf 'int %s(int, char **);\nint main(int c, char **v) { return %s(c, v); }\n' "$name" "$name" >"$work/main.c"
     compile -c "$work/main.c" -o "$work/main.o"
     # With nothing edited, each source by itself, nothing is found.
@@ -46,7 +42,6 @@ begin_planting() {
 bug() {
     local name=$1 file=$2 source rest result
     shift 2
-    if ! only_plants && [[ ${TUTTI_LONG:-} != 1 ]] && ((number++ % share != 0)); then return; fi
     source=$(cat "$file")
     while (($# > 1)); do
         rest=${source//"$1"/}

@@ -8,7 +8,6 @@ cd "${TUTTI_ROOT:?}"
 
 # shellcheck source=tests/kit/planted_bugs.sh
 . tests/kit/planted_bugs.sh
-share=4 # tests/repo/planting_test.sh plants all of them
 source=src/membership/agreement.c
 begin_planting agreement_sim_main "$source"
 

@@ -6,7 +6,6 @@ cd "${TUTTI_ROOT:?}"
 
 # shellcheck source=tests/kit/planted_bugs.sh
 . tests/kit/planted_bugs.sh
-share=4 # tests/repo/planting_test.sh plants all of them
 growth=src/membership/growth.c agreement=src/membership/agreement.c
 begin_planting growth_sim_main "$growth" "$agreement"
 
