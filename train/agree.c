@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/group_depth.h"
+#include "outside_group.h"
 
 /* ------------------------------------------------------------------------ a rank that could not */
 
@@ -123,10 +123,7 @@ enum tutti_status agree_on_making(struct tutti_comm *comm, enum tutti_status sta
     const int64_t send[4] = {own, -own, status == TUTTI_OK ? size : rank,
                              status == TUTTI_OK && is_common != NULL && *is_common};
     int64_t least[4];
-    if (group_is_open()) /* the exchanges would only start, and write here when nobody is here */
-        return error_set(TUTTI_INVALID_REQUEST,
-                         "%s: must not be called between tutti_group_begin and tutti_group_end",
-                         agreement->function);
+    TRY(outside_group(agreement->function));
     error_copy(message, sizeof message);
     const enum tutti_status reduced = tutti_allreduce(send, least, 4, TUTTI_INT64, TUTTI_MIN, comm);
     if (reduced != TUTTI_OK) return status == TUTTI_OK ? reduced : error_set(status, "%s", message);

@@ -22,6 +22,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "norm.h"
+#include "outside_group.h"
 #include "tutti/train.h"
 
 enum { BUCKET_BYTES = 25 << 20, FIRST_BUCKET_BYTES = 1 << 20 };
@@ -445,6 +446,7 @@ static void begin_step(struct tutti_buckets *b)
 
 static enum tutti_status end_step(struct tutti_buckets *b, struct tutti_buckets_result *result)
 {
+    TRY(outside_group("tutti_buckets_finish"));
     TRY(check_step(b, "finish"));
     if (b->is_held)
         return error_set(TUTTI_INVALID_OPTIONS,

@@ -6,6 +6,7 @@
 #include "checkpoint_state.h"
 #include "os/clock.h"
 #include "os/thread.h"
+#include "outside_group.h"
 
 enum { KEEP_MAX = 1000000 };
 static const uint64_t step_max = UINT64_C(1000000000000000);
@@ -65,6 +66,7 @@ enum tutti_status tutti_checkpoints_open(const char *folder,
                                          struct tutti_comm *comm, struct tutti_checkpoints **opened)
 {
     *opened = NULL;
+    TRY(outside_group("tutti_checkpoints_open"));
     if (tutti_comm_size(comm) < 1)
         return error_set(TUTTI_INVALID_COMM, "tutti_checkpoints_open: this is no communicator");
     struct tutti_checkpoints *const c = calloc(1, sizeof *c);
@@ -135,6 +137,7 @@ enum tutti_status tutti_checkpoints_list(struct tutti_checkpoints *c, uint64_t *
     uint64_t *found = NULL;
     size_t found_count = 0;
     *count = 0;
+    TRY(outside_group("tutti_checkpoints_list"));
     TRY(tutti_checkpoints_wait(c));
     enum tutti_status status = TUTTI_OK;
     if (steps == NULL && room > 0)
@@ -277,6 +280,7 @@ enum tutti_status tutti_checkpoints_save(struct tutti_checkpoints *c, uint64_t s
 {
     struct parts parts;
     const uint64_t called_ns = clock_now_ns();
+    TRY(outside_group("tutti_checkpoints_save"));
     TRY(tutti_checkpoints_wait(c));
     const uint64_t free_ns = clock_now_ns();
     c->counters.blocked_ns += free_ns - called_ns;

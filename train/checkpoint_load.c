@@ -8,6 +8,7 @@
 #include "checkpoint_manifest.h"
 #include "checkpoint_shard.h"
 #include "checkpoint_state.h"
+#include "outside_group.h"
 
 /* Puts the checkpoint's file in front of this thread's message. */
 static enum tutti_status about_file(const struct tutti_checkpoints *c, const char *path,
@@ -212,6 +213,7 @@ enum tutti_status tutti_checkpoints_load(struct tutti_checkpoints *c, uint64_t s
 {
     struct parts parts;
     struct manifest manifest = {0};
+    TRY(outside_group("tutti_checkpoints_load"));
     TRY(tutti_checkpoints_wait(c));
     const struct agree_number number = {"step", step};
     enum tutti_status status = parts_init(&parts, "tutti_checkpoints_load", c->rank, tensors, count);

@@ -171,8 +171,7 @@ static enum tutti_status prepare_bucket(struct tutti_compressor *c, struct compr
     TRY(c->method->prepare(c, bucket));
     if (bucket->plain_count == 0) return TUTTI_OK;
     const struct tutti_list list = {bucket->plain, bucket->plain_count};
-    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
-    options.priority = c->options.priority;
+    const struct tutti_call_options options = compress_call_options(&c->options);
     return tutti_allreduce_list_prepare(&list, &list, TUTTI_FLOAT32, TUTTI_AVG, &options, c->comm,
                                         &bucket->prepared[EXCHANGE_PLAIN]);
 }

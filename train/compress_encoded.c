@@ -84,8 +84,7 @@ static enum tutti_status prepare_exchanges(struct tutti_compressor *c,
                                            struct compress_bucket *bucket, const size_t *counts,
                                            const size_t *received_counts)
 {
-    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
-    options.priority = c->options.priority;
+    const struct tutti_call_options options = compress_call_options(&c->options);
     unsigned char *const message = bucket->memory;
     TRY(tutti_alltoallv_prepare(message, counts, NULL, bucket->received, received_counts, NULL,
                                 TUTTI_UINT8, &options, c->comm, &bucket->prepared[EXCHANGE_FIRST]));

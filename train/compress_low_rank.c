@@ -41,8 +41,7 @@ static enum tutti_status prepare(struct tutti_compressor *c, struct compress_buc
     TRY(compress_allocate(bucket, (p_count + q_count) * sizeof(float)));
     float *p = bucket->memory, *q = p + p_count;
     bucket->plain[bucket->plain_count++] = (struct tutti_tensor){p, p_count};
-    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
-    options.priority = c->options.priority;
+    const struct tutti_call_options options = compress_call_options(&c->options);
     TRY(tutti_allreduce_prepare(q, q, q_count, TUTTI_FLOAT32, TUTTI_AVG, &options, c->comm,
                                 &bucket->prepared[EXCHANGE_SECOND]));
     for (size_t i = 0; i < bucket->count; i++)

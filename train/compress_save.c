@@ -1,5 +1,6 @@
 /* compress_save.c - the compressor's state in checkpoints, and back from them.
  */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,13 @@ static struct tutti_checkpoint_tensor owner_part(struct tutti_compressor *c, siz
                                             t->owner};
 }
 
+static void get_method(const struct tutti_compressor *c, uint64_t *numbers)
+{
+    numbers[0] = (uint64_t)c->options.method;
+    numbers[1] = (uint64_t)c->options.encoding;
+    numbers[2] = c->options.feedback != 0;
+}
+
 /* A list with room for some parts, and the number of all. */
 struct parts {
     struct tutti_checkpoint_tensor *list;
@@ -113,8 +121,12 @@ enum tutti_status tutti_compressor_parts(struct tutti_compressor *c,
                          "away; free the compressor");
     TRY(compress_check_rest(c, "parts"));
     c->saved_ranks = (uint64_t)c->size;
+    get_method(c, c->saved_method);
     add_part(&parts, (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW(
                          "compressor, ranks", TUTTI_UINT64, 1, &c->saved_ranks));
+    add_part(&parts,
+             (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW(
+                 "compressor, method", TUTTI_UINT64, COMPRESS_METHOD_NUMBERS, c->saved_method));
     add_part(&parts, (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW(
                          "compressor, steps", TUTTI_UINT64, 1, &c->steps));
     add_common(c, &parts);
@@ -168,14 +180,44 @@ static enum tutti_status load_rows(struct tutti_compressor *c, size_t index,
     return TUTTI_OK;
 }
 
+/* A number from a checkpoint may be anything. */
+static const char *name_method(const uint64_t *numbers)
+{
+    switch (numbers[0]) {
+    case TUTTI_COMPRESS_NONE: return "none";
+    case TUTTI_COMPRESS_LOW_RANK: return "low rank";
+    case TUTTI_COMPRESS_TOP_K: return "top k";
+    case TUTTI_COMPRESS_ENCODED:
+        return numbers[1] <= INT_MAX ? tutti_encoding_name((enum tutti_encoding)numbers[1])
+                                     : "an encoding that is not known";
+    default: return "a method that is not known";
+    }
+}
+
+/* State of another kind would be read as far as its shapes fit, and the rest would be lost. */
+static enum tutti_status check_method(const struct tutti_compressor *c, const uint64_t *saved)
+{
+    uint64_t own[COMPRESS_METHOD_NUMBERS];
+    get_method(c, own);
+    if (memcmp(own, saved, sizeof own) == 0) return TUTTI_OK;
+    return error_set(TUTTI_MISMATCH,
+                     "tutti_compressor_load: the checkpoint has the state of %s %s feedback, this "
+                     "compressor is of %s %s feedback",
+                     name_method(saved), saved[2] != 0 ? "with" : "without", name_method(own),
+                     own[2] != 0 ? "with" : "without");
+}
+
 static enum tutti_status load_all(struct tutti_compressor *c, struct tutti_checkpoints *checkpoints,
                                   uint64_t step, struct loading *loading)
 {
     struct parts *const parts = &loading->parts;
     const struct tutti_checkpoint_tensor numbers[] = {
         TUTTI_CHECKPOINT_ROW("compressor, ranks", TUTTI_UINT64, 1, &c->saved_ranks),
+        TUTTI_CHECKPOINT_ROW("compressor, method", TUTTI_UINT64, COMPRESS_METHOD_NUMBERS,
+                             c->saved_method),
         TUTTI_CHECKPOINT_ROW("compressor, steps", TUTTI_UINT64, 1, &c->steps)};
-    TRY(tutti_checkpoints_load(checkpoints, step, numbers, 2));
+    TRY(tutti_checkpoints_load(checkpoints, step, numbers, sizeof numbers / sizeof *numbers));
+    TRY(check_method(c, c->saved_method));
     if (c->saved_ranks < 1 || c->saved_ranks > RANKS_MAX)
         return error_set(TUTTI_CORRUPT,
                          "tutti_compressor_load: the state of %llu ranks cannot be right",
@@ -246,6 +288,7 @@ enum tutti_status tutti_compressor_count(const struct tutti_compressor *c,
         own.compressed += t->is_compressed;
         own.gradient_bytes += t->count * sizeof(float);
         if (t->residual != NULL) own.state_bytes += t->count * sizeof(float);
+        if (t->owner != NULL) own.state_bytes += t->own_count * sizeof(float);
     }
     SIZED_WRITE(tutti_compressor_counters, counters, counters->size_bytes, &own);
     return TUTTI_OK;

@@ -36,6 +36,9 @@ struct compress_tensor {
     float *owner;                  /* ENCODED: the residual of that range; NULL: none */
 };
 
+/* What makes state one of another kind: method, encoding, and whether there is feedback. */
+enum { COMPRESS_METHOD_NUMBERS = 3 };
+
 /* The exchanges of a bucket. */
 enum compress_exchange { EXCHANGE_PLAIN, EXCHANGE_FIRST, EXCHANGE_SECOND, EXCHANGES };
 
@@ -69,7 +72,8 @@ struct tutti_compressor {
     size_t basis_count;
     uint32_t *room; /* TOP_K: for selecting */
     uint64_t steps, payload_bytes;
-    uint64_t saved_ranks;      /* the number of ranks, as a checkpoint has it */
+    /* What a checkpoint has beside the state: the number of ranks, and the method. */
+    uint64_t saved_ranks, saved_method[COMPRESS_METHOD_NUMBERS];
     char (*part_names)[200];   /* of parts for checkpoints: three a tensor */
     pthread_mutex_t lock;      /* protects the rest, between begin and end of a step */
     bool is_broken, has_given; /* given: its state, to another compressor */
@@ -100,6 +104,9 @@ extern const struct compress_method compress_none, compress_low_rank, compress_t
 
 /* Memory for the exchanges of a bucket: zeros, until the compressor is freed. */
 enum tutti_status compress_allocate(struct compress_bucket *bucket, size_t bytes);
+/* The options of an exchange. No rule of the communicator encodes it: what is exchanged was rounded
+ * by the method already, and its residual counts on that. options are the compressor's. */
+struct tutti_call_options compress_call_options(const struct tutti_compressor_options *options);
 /* Whether state may be moved, saved and loaded now; function is that of the interface. */
 enum tutti_status compress_check_rest(const struct tutti_compressor *c, const char *function);
 

@@ -33,8 +33,7 @@ static enum tutti_status prepare(struct tutti_compressor *c, struct compress_buc
                          "tutti_compressor_create: the selections of %d ranks are too large",
                          c->size);
     TRY(compress_allocate(bucket, bucket->payload_bytes * (size_t)c->size));
-    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
-    options.priority = c->options.priority;
+    const struct tutti_call_options options = compress_call_options(&c->options);
     unsigned char *const all = bucket->memory;
     return tutti_allgather_prepare(all + bucket->payload_bytes * (size_t)c->rank, all,
                                    bucket->payload_bytes, TUTTI_UINT8, &options, c->comm,

@@ -5,6 +5,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "norm.h"
+#include "outside_group.h"
 #include "shards_state.h"
 #include "shards_update.h"
 
@@ -99,6 +100,7 @@ static enum tutti_status square_blocks(struct tutti_shards *s, const char *step)
 
 enum tutti_status tutti_shards_squares(struct tutti_shards *s, double *squares)
 {
+    TRY(outside_group("tutti_shards_squares"));
     if (s->is_broken) return shards_check(s, "squares", 0);
     if (squares == NULL && s->group_count > 0)
         return error_set(TUTTI_INVALID_BUFFER, "tutti_shards_squares: squares is NULL");
@@ -269,6 +271,7 @@ enum tutti_status tutti_shards_step(struct tutti_shards *s,
     struct tutti_shards_step_options step;
     struct tutti_shards_result own = {0, 0, 0};
     if (result != NULL) *result = own;
+    TRY(outside_group("tutti_shards_step"));
     if (s->is_broken) return shards_check(s, "step", 0);
     TRY(take_step(s, options, &step));
     TRY(tutti_shards_finish(s));

@@ -1,8 +1,8 @@
 #include "sparse_call.h"
 
-#include "base/group_depth.h"
 #include "base/status.h"
 #include "os/clock.h"
+#include "outside_group.h"
 
 enum tutti_status sparse_call_init(struct sparse_call *call, const char *function,
                                    struct tutti_comm *comm)
@@ -11,16 +11,13 @@ enum tutti_status sparse_call_init(struct sparse_call *call, const char *functio
     if (call->rank < 0 || call->size <= 0)
         return error_set(TUTTI_INVALID_COMM, "%s: comm is not a communicator of this process",
                          function);
-    if (!group_is_open()) return TUTTI_OK;
-    /* The exchanges would only start, and what they bring would be read before it has come. */
-    return error_set(TUTTI_INVALID_REQUEST,
-                     "%s: must not be called between tutti_group_begin and tutti_group_end",
-                     function);
+    return outside_group(function);
 }
 
 static struct tutti_call_options options_of(const struct sparse_call *call)
 {
     struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    options.encoding = "none"; /* whatever the way, results are the same, and no way is refused */
     if (call->deadline_ns == 0) return options;
     const uint64_t now = clock_now_ns();
     options.timeout_ns = now < call->deadline_ns ? call->deadline_ns - now : 1;

@@ -25,7 +25,7 @@ static bool gathered_init(struct gathered *g, const struct sparse_reduction *r)
             sparse_index_bytes((size_t)r->hellos[i].count, r->hellos[i].question.row_count);
     *g = (struct gathered){malloc(code_bytes + 1),
                            malloc(((size_t)r->total + 1) * sizeof *g->indices),
-                           malloc(((size_t)r->total + 1) * r->sum.row_bytes),
+                           malloc((size_t)r->total * r->sum.row_bytes + 1),
                            calloc(size, sizeof *g->lists), calloc(size, sizeof *g->counts)};
     return g->codes != NULL && g->indices != NULL && g->values != NULL && g->lists != NULL &&
            g->counts != NULL;

@@ -201,7 +201,7 @@ enum tutti_status sparse_owners_push(struct sparse_owners *owners, const struct 
     const struct sparse_call *const call = owners->call;
     const struct transfer t = transfer_of(owners);
     const size_t row_bytes = width * dtype_size(dtype);
-    owners->values = malloc((owners->received_count + 1) * row_bytes);
+    owners->values = malloc(owners->received_count * row_bytes + 1);
     if (owners->values == NULL) return sparse_lacks_memory(call);
     lay_rows(owners, width, t.send_counts, t.send_displs, t.recv_counts, t.recv_displs);
     const struct sparse_blocks send = {t.send_counts, t.send_displs};
@@ -231,7 +231,7 @@ enum tutti_status sparse_owners_pull(struct sparse_owners *owners, const void *r
     const struct transfer t = transfer_of(owners);
     const size_t row_bytes = width * dtype_size(dtype);
     const int64_t first = owners->firsts[call->rank];
-    char *const replies = owners->values = malloc((owners->received_count + 1) * row_bytes);
+    char *const replies = owners->values = malloc(owners->received_count * row_bytes + 1);
     if (replies == NULL) return sparse_lacks_memory(call);
     lay_rows(owners, width, t.recv_counts, t.recv_displs, t.send_counts, t.send_displs);
     for (int r = 0; r < call->size; r++) {

@@ -54,7 +54,7 @@ static enum tutti_status ask(struct asked *asked, struct sparse_call *call,
         return error_set(TUTTI_NO_MEMORY, "%s: out of memory", call->function);
     asked->found = out;
     if (asked->own.places == NULL) return TUTTI_OK;
-    asked->found = malloc((asked->own.count + 1) * table->width * dtype_size(table->dtype));
+    asked->found = malloc(asked->own.count * table->width * dtype_size(table->dtype) + 1);
     if (asked->found == NULL)
         return error_set(TUTTI_NO_MEMORY, "%s: out of memory", call->function);
     return TUTTI_OK;

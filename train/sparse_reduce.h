@@ -5,7 +5,8 @@
  *     dense     zeros and own rows ──allreduce──► rows that any rank has, which a bitmap says
  *
  * Each is collective, and fills the result, which is empty. A failure ends the communicator, also
- * that of one rank alone: ranks have agreed before, and count on each other.
+ * that of one rank alone: ranks have agreed before, and count on each other. But if a rank has no
+ * memory for the whole matrix (dense), only this call ends, on all ranks.
  */
 #ifndef TUTTI_TRAIN_SPARSE_REDUCE_H
 #define TUTTI_TRAIN_SPARSE_REDUCE_H

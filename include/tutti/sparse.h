@@ -84,7 +84,8 @@ enum tutti_sparse_way {
      * rank. */
     TUTTI_SPARSE_OWNER,
     /* tutti_allreduce of the whole matrix, with zeros for rows that are not there: for matrices of
-     * which ranks have most rows. For TUTTI_SUM, TUTTI_AVG and scaled sums. */
+     * which ranks have most rows. For TUTTI_SUM, TUTTI_AVG and scaled sums. NO_MEMORY on all ranks
+     * if the matrix does not fit into the memory of one of them; the communicator lives on. */
     TUTTI_SPARSE_DENSE
 };
 

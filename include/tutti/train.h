@@ -117,8 +117,9 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_hold(struct tutti_bucke
 /* Ends the step. Sets the gradients that this rank did not have ready to zero; they take part as
  * zeros. Then waits for all gradients, and scales them if norm_max says so. They are then the same
  * on all ranks, bit for bit. result may be NULL. Collective; blocks until the communicator's
- * deadline. Returns the failure of the first allreduce that failed: then gradients are undefined,
- * and the buckets can only be freed. */
+ * deadline. INVALID_REQUEST: this thread has a group open; nothing has changed. Otherwise returns the
+ * failure of the first allreduce that failed: then gradients are undefined, and the buckets can only
+ * be freed. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_finish(struct tutti_buckets *buckets,
                                                                 struct tutti_buckets_result *result);
 /* For buckets with find_unused: 1 if some rank had the gradient ready in the last finished step; 0

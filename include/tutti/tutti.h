@@ -630,7 +630,8 @@ TUTTI_API enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared)
 
 /* From here to the matching end, this thread's blocking calls (on any communicators, also send and
  * recv) only start, and return at once. Their buffers belong to them until the end. Groups may be
- * nested: the outermost end waits. Does not block. */
+ * nested: the outermost end waits. Calls of tutti/sparse.h, tutti/train.h and tutti/train/ that
+ * consist of blocking calls return INVALID_REQUEST meanwhile, and change nothing. Does not block. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_group_begin(void);
 /* Blocks until all calls since the matching begin are done, each until its deadline, and returns
  * the first failure. INVALID_REQUEST: there was no begin. */

@@ -26,6 +26,7 @@
 #include "os/clock.h"
 #include "os/local_socket.h"
 #include "os/process.h"
+#include "tests/kit/cases.h"
 #include "tests/kit/kept_log.h"
 
 enum { RANKS_MAX = 150 };
@@ -599,5 +600,5 @@ int main(void)
         cmocka_unit_test(a_refused_message_leaves_no_descriptor),
         cmocka_unit_test(a_descriptor_that_has_no_place_is_missed_as_one),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

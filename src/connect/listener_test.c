@@ -18,6 +18,7 @@
 #include "connect/listener.h"
 #include "os/clock.h"
 #include "tests/kit/belongings.h"
+#include "tests/kit/cases.h"
 #include "tests/kit/chance.h"
 
 static const uint64_t SECOND_NS = 1000000000;
@@ -963,5 +964,5 @@ int main(void)
         cmocka_unit_test(without_descriptors_one_comes_after_the_other),
         cmocka_unit_test(ports_are_taken_from_the_range),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

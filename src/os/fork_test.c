@@ -20,6 +20,7 @@
 
 #include "os/clock.h"
 #include "os/fork.h"
+#include "tests/kit/cases.h"
 #include "tests/kit/sanitized.h"
 
 static pthread_mutex_t outer = PTHREAD_MUTEX_INITIALIZER, middle = PTHREAD_MUTEX_INITIALIZER,
@@ -368,5 +369,5 @@ int main(void)
         cmocka_unit_test_setup(a_lock_that_nobody_lets_go_of_is_new_in_the_child, unwatch_all),
         cmocka_unit_test_setup(threads_that_fork_at_once_do_not_disturb_each_other, unwatch_all),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

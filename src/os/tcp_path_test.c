@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "os/tcp_path.h"
+#include "tests/kit/cases.h"
 
 enum {
     BYTES = 4096,
@@ -304,5 +305,5 @@ int main(void)
         cmocka_unit_test(more_room_is_made_for_several_subflows_alone),
         cmocka_unit_test(a_connection_whose_subflows_are_all_lost_is_dead),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

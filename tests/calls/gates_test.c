@@ -25,6 +25,7 @@
 #include "call/gated.h"
 #include "call/start.h"
 #include "os/clock.h"
+#include "tests/kit/cases.h"
 #include "tests/kit/log_reader.h"
 #include "tests/worlds/ranks.h"
 
@@ -771,5 +772,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_abort_ends_the_wait_of_a_rank_alone),
         cmocka_unit_test(the_flight_recorder_shows_who_waits_for_a_gate),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

@@ -18,6 +18,7 @@
 
 #include "os/clock.h"
 #include "tests/kit/belongings.h"
+#include "tests/kit/cases.h"
 #include "tests/worlds/ranks.h"
 
 static const uint64_t SECOND = 1000000000u;
@@ -821,6 +822,5 @@ int main(void)
     };
     setenv("TUTTI_LOG", "off", 0); /* failures are what is expected here */
     shared = ranks_share(sizeof *shared);
-    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "os/clock.h"
+#include "tests/kit/cases.h"
 #include "tests/kit/connections.h"
 #include "tests/worlds/ranks.h"
 #include "tests/worlds/ways.h"
@@ -389,16 +390,13 @@ static void data_that_does_not_come_is_not_taken_for_less(void **state)
 int main(void)
 {
     shared = ranks_share(sizeof *shared);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_rank_has_sent_arrives),
-        cmocka_unit_test(so_it_does_beside_another_communicator),
-        cmocka_unit_test(those_who_come_first_go_on),
-        cmocka_unit_test(data_that_was_lost_is_sent_again),
-        cmocka_unit_test(a_rank_that_leaves_has_sent_everything),
-        cmocka_unit_test(a_rank_that_computes_lets_others_leave),
-        cmocka_unit_test(data_that_does_not_come_is_not_taken_for_less),
-    };
-    const int bad =
-        cmocka_run_group_tests_name("over TCP on one host", tests, over_tcp_on_one_host, NULL);
-    return bad + cmocka_run_group_tests_name("between hosts", tests, on_two_hosts, NULL);
+#define CASES(way)                                                                                \
+    CASE_OF(what_a_rank_has_sent_arrives, way),                                                   \
+        CASE_OF(so_it_does_beside_another_communicator, way),                                     \
+        CASE_OF(those_who_come_first_go_on, way), CASE_OF(data_that_was_lost_is_sent_again, way), \
+        CASE_OF(a_rank_that_leaves_has_sent_everything, way),                                     \
+        CASE_OF(a_rank_that_computes_lets_others_leave, way),                                     \
+        CASE_OF(data_that_does_not_come_is_not_taken_for_less, way)
+    const struct CMUnitTest tests[] = {CASES(over_tcp_on_one_host), CASES(on_two_hosts)};
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

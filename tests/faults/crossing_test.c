@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "os/clock.h"
+#include "tests/kit/cases.h"
 #include "tests/kit/log_reader.h"
 #include "tests/worlds/ranks.h"
 #include "tests/worlds/ways.h"
@@ -280,16 +281,12 @@ static void ranks_that_keep_the_order_are_left_alone(void **state)
 int main(void)
 {
     shared = ranks_share(sizeof *shared);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_blocks_is_named),
-        cmocka_unit_test(one_that_starts_is_named),
-        cmocka_unit_test(two_pairs_have_one_name),
-        cmocka_unit_test(it_is_so_after_other_calls),
-        cmocka_unit_test(a_rank_that_computes_is_only_said),
-        cmocka_unit_test(at_the_deadline_it_is_named),
-        cmocka_unit_test(ranks_that_keep_the_order_are_left_alone),
-    };
-    int bad = cmocka_run_group_tests_name("in shared memory", tests, in_shared_memory, NULL);
-    bad += cmocka_run_group_tests_name("over TCP on one host", tests, over_tcp_on_one_host, NULL);
-    return bad + cmocka_run_group_tests_name("between hosts", tests, on_two_hosts, NULL);
+#define CASES(way)                                                                                  \
+    CASE_OF(one_that_blocks_is_named, way), CASE_OF(one_that_starts_is_named, way),                 \
+        CASE_OF(two_pairs_have_one_name, way), CASE_OF(it_is_so_after_other_calls, way),            \
+        CASE_OF(a_rank_that_computes_is_only_said, way), CASE_OF(at_the_deadline_it_is_named, way), \
+        CASE_OF(ranks_that_keep_the_order_are_left_alone, way)
+    const struct CMUnitTest tests[] = {CASES(in_shared_memory), CASES(over_tcp_on_one_host),
+                                       CASES(on_two_hosts)};
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

@@ -11,7 +11,7 @@
 #
 #     TUTTI_BIN=build/bin TUTTI_ROOT=. tests/faults/network_test.sh [CASE...]
 #
-# Most of a case is waiting. Without a CASE, two cases run at a time, each on its own cluster; cases that are named run one after another.
+# Most of a case is waiting. Without a CASE, four cases run at a time, each on its own cluster; cases that are named run one after another.
 #
 # Everything it makes, namespaces and processes, is gone at the end, also when it fails or is stopped. Needs root; exit
 # code 77 means skipped. Limits are ten times what is promised; what was measured is printed.
@@ -40,10 +40,11 @@ if [ $# = 0 ]; then
     trap stop_lanes EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
-    bash "$0" one_host two_and_two stopped short_cut &
-    pids+=($!)
-    bash "$0" three_and_five two_hosts killed longer_cut &
-    pids+=($!)
+    for cases in 'one_host two_and_two' 'stopped short_cut' 'three_and_five two_hosts' 'killed longer_cut'; do
+        # shellcheck disable=SC2086 # words
+        bash "$0" $cases &
+        pids+=($!)
+    done
     skipped=0
     for lane in "${pids[@]}"; do
         wait "$lane"

@@ -29,6 +29,7 @@
 #include <cmocka.h>
 
 #include "os/clock.h"
+#include "tests/kit/cases.h"
 #include "tests/kit/fault_time.h"
 #include "tests/kit/log_reader.h"
 #include "tests/worlds/ranks.h"
@@ -410,6 +411,5 @@ int main(int argument_count, char **arguments)
     setenv("TUTTI_LOG", "warn", 1);
     setenv("TUTTI_SECRET", "a secret of these tests alone", 1);
     shared = ranks_share(sizeof *shared);
-    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 3);
 }

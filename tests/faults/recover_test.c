@@ -18,6 +18,7 @@
 
 #include "os/clock.h"
 #include "os/process.h"
+#include "tests/kit/cases.h"
 #include "tests/kit/connections.h"
 #include "tests/kit/elements.h"
 #include "tests/kit/fault_time.h"
@@ -572,6 +573,5 @@ int main(void)
     };
     setenv("TUTTI_LOG", "off", 0); /* failures are what is expected here */
     endings = ranks_share(RANKS_MAX * sizeof *endings);
-    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

@@ -7,6 +7,8 @@ set -uo pipefail
 # shellcheck source=tests/over/over.sh
 source "${TUTTI_ROOT:?}/tests/over/over.sh"
 export TUTTI_TRANSPORT=tcp TUTTI_TEST_REMOTE=card
+# One case after the other (tests/kit/cases.h), for that reason:
+export TUTTI_TEST_FILTER='*'
 # A rank that dies right after a call may take what others still wait for with it: the kernel has nothing of it, as it has over TCP. So
 # what dies soon after a call (recover) needs ranks that are not late, and runs alone.
 if [[ ${TUTTI_LONG:-} == 1 ]]; then

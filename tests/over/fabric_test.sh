@@ -21,6 +21,7 @@ if ! has 'tcp;ofi_rxm'; then
     exit 77
 fi
 export TUTTI_TRANSPORT=tcp TUTTI_FABRIC='tcp;ofi_rxm'
+export TUTTI_TEST_FILTER='*' # one case after the other (tests/kit/cases.h): who dies soon after a call takes data along
 if [[ ${TUTTI_LONG:-} == 1 ]]; then
     run_tests calls/lists calls/forms calls/varying calls/collectives faults/recover
     # Ranks of two hosts, which a card joins: whoever dies is named.

@@ -32,6 +32,7 @@
 #include "base/op.h"
 #include "tests/kit/form.h"
 #include "tests/kit/spread.h"
+#include "tutti/sparse.h"
 #include "tutti/tutti.h"
 
 enum {
@@ -61,6 +62,7 @@ enum program_verb {
     PROGRAM_KILL,   /* `rank`, of the first world */
     PROGRAM_SHRINK, /* all communicators but a new world are gone */
     PROGRAM_FORK,   /* `rank`, or every rank, has a child; salt chooses what the child does */
+    PROGRAM_SPARSE, /* a sum of sparse rows, or rows to and from their owners (program_sparse.h) */
     PROGRAM_VERB_COUNT
 };
 
@@ -72,6 +74,11 @@ enum program_pattern {
     PROGRAM_CANCELLED, /* a receive that nobody sends to */
     PROGRAM_UNAWAITED /* `number` small messages that nobody receives: the last ones on their communicator */
 };
+enum {
+    PROGRAM_PUSH = TUTTI_SPARSE_DENSE + 1,
+    PROGRAM_PULL,
+    PROGRAM_WAYS
+};                                          /* behind the ways of a sum */
 enum { PROGRAM_OP_COMMUTATIVE = OP_COUNT }; /* the user's exclusive or, of integers */
 
 struct random_step {
@@ -86,6 +93,7 @@ struct random_step {
     int deterministic, priority;
     int starved; /* 1 + the place in the parent of a rank that has hardly any descriptors left while it makes the communicator */
     int handle;  /* of a prepared call */
+    int way;     /* of a sparse call: enum tutti_sparse_way, PROGRAM_PUSH or PROGRAM_PULL */
     int salt;
 };
 

@@ -7,6 +7,7 @@
 #include "tests/programs/program.h"
 
 enum { BYTES_MAX = 4 << 20, COUNT_MAX = 1 << 20, NUMBER_MAX = 8, COMPUTE_MS_MAX = 200, TRIES = 30 };
+enum { SPARSE_ROWS_MAX = 2000 };
 /* The sender of a longer message, or of more than a link holds, waits for its receiver. */
 enum { UNAWAITED_BYTES_MAX = 1000, UNAWAITED_MAX = 4 };
 
@@ -90,6 +91,12 @@ static bool message_is_valid(const struct scene *scene, const struct random_step
     return !lone || (scene->depth == 0 && s->form == STARTED && s->count > 0);
 }
 
+static bool sparse_is_valid(const struct random_step *s)
+{
+    return s->number < NUMBER_MAX && s->count <= SPARSE_ROWS_MAX && s->way >= 0 &&
+           s->way < PROGRAM_WAYS && (s->dtype == TUTTI_FLOAT32 || s->dtype == TUTTI_INT64);
+}
+
 /* Applies a step to the scene; false: the step is not valid there. */
 static bool go_on(const struct random_program *p, struct scene *scene, const struct random_step *s)
 {
@@ -106,6 +113,7 @@ static bool go_on(const struct random_program *p, struct scene *scene, const str
         if (s->pattern == PROGRAM_UNAWAITED) scene->silent[s->comm] = true;
         return scene->depth == 0 || s->form == BLOCKING;
     case PROGRAM_AGAIN: return quiet && scene->handles[s->handle] != PROGRAM_ALL;
+    case PROGRAM_SPARSE: return quiet && has_comm && sparse_is_valid(s);
     case PROGRAM_WAIT: return scene->depth == 0 && (has_comm || (s->comm == PROGRAM_ALL && quiet));
     case PROGRAM_COMPUTE: return quiet && s->rank < p->rank_count;
     case PROGRAM_FREE:
@@ -258,6 +266,19 @@ static void add_traffic(struct author *a, int comm)
     }
 }
 
+static void add_sparse(struct author *a, int comm)
+{
+    add(a, &(struct random_step){.verb = PROGRAM_SPARSE,
+                                 .comm = comm,
+                                 .number = below(a, NUMBER_MAX),
+                                 .dtype = once_in(a, 2) ? TUTTI_FLOAT32 : TUTTI_INT64,
+                                 .count = (int)chance_of_any_size(&a->chance, SPARSE_ROWS_MAX),
+                                 .style = below(a, 4),
+                                 .deterministic = once_in(a, 6),
+                                 .way = below(a, PROGRAM_WAYS),
+                                 .salt = below(a, 100000)});
+}
+
 static int some_comm(struct author *a)
 {
     int comm;
@@ -313,8 +334,10 @@ static void add_parallel(struct author *a)
 static void add_anything(struct author *a)
 {
     const int what = below(a, 100);
-    if (what < 60)
+    if (what < 55)
         add_traffic(a, some_comm(a));
+    else if (what < 60)
+        add_sparse(a, some_comm(a));
     else if (what < 70)
         add_wait(a, once_in(a, 2) ? PROGRAM_ALL : some_comm(a));
     else if (what < 72)

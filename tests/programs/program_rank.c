@@ -15,6 +15,7 @@
 
 #include "os/clock.h"
 #include "tests/kit/elements.h"
+#include "tests/programs/program_sparse.h"
 #include "tests/programs/program_work.h"
 #include "tests/worlds/ranks.h"
 
@@ -472,6 +473,19 @@ static enum outcome fork_step(struct life *life, int index)
     return complain(life, index, pid < 0 ? "no child" : "its child failed", how);
 }
 
+/* --------------------------------------------------------------------------------- sparse calls */
+
+static enum outcome sparse_step(struct life *life, int index)
+{
+    const struct random_step *const step = &life->program->steps[index];
+    const struct program_comm *const on = &life->comms[step->comm];
+    enum tutti_status status;
+    char text[160];
+    if (on->comm == NULL) return GO_ON;
+    const char *const complaint = program_sparse_run(step, on, &status, text);
+    return complaint != NULL ? complain(life, index, complaint, "") : judge(life, index, on, status);
+}
+
 /* --------------------------------------------------------------------------------------- groups */
 
 static enum outcome end_group(struct lane *lane, int index)
@@ -546,6 +560,7 @@ static enum outcome run_step(struct lane *lane, int *index)
         outcome = work->is_open ? wait_for(life, &(struct waiting){work, 0}, 1, false) : GO_ON;
         if (outcome == GO_ON && work->is_open) outcome = close_work(life, work);
         return outcome == GO_ON ? begin_work(lane, work) : outcome;
+    case PROGRAM_SPARSE: return sparse_step(life, i);
     case PROGRAM_WAIT: return wait_on(lane, step->comm, step->salt);
     case PROGRAM_COMPUTE:
         if (step->rank == PROGRAM_ALL || step->rank == life->rank) ranks_nap_ms(step->number);

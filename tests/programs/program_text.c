@@ -22,12 +22,13 @@ typedef const char *name_of(int value);
     }
 
 NAMES(verb_name, "call", "message", "again", "wait", "compute", "dup", "split", "group", "mesh",
-      "free", "begin", "end", "parallel", "join", "kill", "shrink", "fork")
+      "free", "begin", "end", "parallel", "join", "kill", "shrink", "fork", "sparse")
 NAMES(form_text, "blocking", "started", "prepared")
 NAMES(shape_name, "plain", "list", "varying")
 NAMES(memory_name, "heap", "mapped", "fenced-end", "fenced-begin")
 NAMES(style_name, "even", "skewed", "zeros", "few")
 NAMES(pattern_name, "ring", "any-rank", "truncated", "cancelled", "unawaited")
+NAMES(way_name, "chosen", "gather", "owner", "dense", "push", "pull")
 NAMES(over_name, "memory", "threads", "tcp")
 NAMES(integrity_name, "default", "off", "network", "on")
 
@@ -93,6 +94,7 @@ static const struct field step_fields[] = {
     STEP(priority, NULL),
     STEP(handle, NULL),
     STEP(starved, NULL),
+    STEP(way, way_name),
     STEP(salt, NULL),
     {0},
 };

@@ -26,6 +26,7 @@
 
 #include "connect/hello.h"
 #include "os/clock.h"
+#include "tests/kit/cases.h"
 #include "tests/worlds/launched_rank.h"
 #include "tests/worlds/ranks.h"
 
@@ -202,6 +203,5 @@ int main(void)
         cmocka_unit_test(so_does_one_that_is_left_alone),
         cmocka_unit_test(a_start_goes_on_where_a_stranger_has_the_port),
     };
-    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "os/clock.h"
+#include "tests/kit/cases.h"
 #include "tests/worlds/ranks.h"
 
 enum { RANKS = 4 };
@@ -166,5 +167,5 @@ int main(void)
         cmocka_unit_test(ranks_of_other_hosts_hear_of_it_at_once),
         cmocka_unit_test(who_owes_data_that_cannot_go_says_so),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

@@ -28,6 +28,7 @@
 
 #include "os/clock.h"
 #include "tests/kit/belongings.h"
+#include "tests/kit/cases.h"
 #include "tests/kit/fault_time.h"
 #include "tests/worlds/ranks.h"
 
@@ -397,6 +398,5 @@ int main(void)
     setenv("TUTTI_SECRET", "a secret of this test alone", 1);
     lift_limit();
     scene = ranks_share(sizeof *scene);
-    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

@@ -343,6 +343,11 @@ static int go_wrong(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(tutti_buckets_ready(buckets, 1) == TUTTI_INVALID_OPTIONS);
     RANKS_EXPECT(tutti_buckets_hold(buckets, 1) == TUTTI_INVALID_OPTIONS);
     RANKS_EXPECT(tutti_buckets_ready(buckets, 0) == TUTTI_OK);
+    RANKS_EXPECT(tutti_group_begin() == TUTTI_OK); /* where the sum would not have come yet */
+    RANKS_EXPECT(tutti_buckets_finish(buckets, NULL) == TUTTI_INVALID_REQUEST);
+    RANKS_EXPECT(strstr(tutti_error_message(), "tutti_buckets_finish: must not be called between "
+                                               "tutti_group_begin") != NULL);
+    RANKS_EXPECT(tutti_group_end() == TUTTI_OK);
     RANKS_EXPECT(tutti_buckets_finish(buckets, NULL) == TUTTI_OK);
     RANKS_EXPECT(data[99] == (float)(size - 1));
     const enum tutti_status status = tutti_barrier(comm); /* others may have aborted already */

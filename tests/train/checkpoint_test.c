@@ -304,6 +304,27 @@ static void newest_ones_stay(void **state)
         RANKS_EXPECT(strstr(tutti_error_message(), (words)) != NULL); \
     } while (0)
 
+/* Between the ends of a group, where exchanges would only start. */
+static int refuse_in_group(struct tutti_checkpoints *c, struct tutti_comm *comm, int rank,
+                           const struct parts *parts)
+{
+    struct tutti_checkpoints *another;
+    uint64_t steps[1];
+    size_t count;
+    RANKS_EXPECT(tutti_group_begin() == TUTTI_OK);
+    EXPECT_ALL(tutti_checkpoints_open(folder, NULL, comm, &another), TUTTI_INVALID_REQUEST,
+               "tutti_checkpoints_open: must not be called between tutti_group_begin");
+    EXPECT_ALL(tutti_checkpoints_save(c, 1, parts->tensors, TENSORS), TUTTI_INVALID_REQUEST,
+               "tutti_checkpoints_save: must not be called between");
+    EXPECT_ALL(tutti_checkpoints_load(c, 1, parts->tensors, TENSORS), TUTTI_INVALID_REQUEST,
+               "tutti_checkpoints_load: must not be called between");
+    EXPECT_ALL(tutti_checkpoints_list(c, steps, 1, &count), TUTTI_INVALID_REQUEST,
+               "tutti_checkpoints_list: must not be called between");
+    RANKS_EXPECT(another == NULL && count == 0 && tutti_group_end() == TUTTI_OK);
+    RANKS_EXPECT(tutti_checkpoints_list(c, steps, 1, &count) == TUTTI_OK && count == 0);
+    return 0;
+}
+
 static int refuse(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     struct tutti_checkpoints *c;
@@ -329,6 +350,7 @@ static int refuse(struct tutti_comm *comm, int rank, int size, uint64_t seed, vo
     EXPECT_ALL(tutti_checkpoints_open(rank == 1 ? "/proc/self/gone" : path, NULL, comm, &c),
                TUTTI_SYSTEM, "rank 1: opening the folder /proc/self/gone: No such file");
     RANKS_EXPECT(tutti_checkpoints_open(path, NULL, comm, &c) == TUTTI_OK);
+    RANKS_EXPECT(refuse_in_group(c, comm, rank, &good) == 0);
 
 #define REFUSED(change, status, words)                                                 \
     do {                                                                               \

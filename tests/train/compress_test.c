@@ -641,6 +641,20 @@ static int load_nonsense(struct tutti_comm *comm, int rank, int size, uint64_t s
     RANKS_EXPECT(tutti_checkpoints_save(checkpoints, 4, parts, count) == TUTTI_OK);
     RANKS_EXPECT(tutti_compressor_load(c, checkpoints, 4) == TUTTI_OK);
     RANKS_EXPECT(tutti_compressor_free(c) == TUTTI_OK);
+    /* Of another method, encoding or feedback: it would be read as far as its shapes fit. */
+    struct tutti_compressor_options others[] = {options_of(&ways[0]), options_of(&ways[5]), top_k};
+    others[2].feedback = 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        RANKS_EXPECT(tutti_compressor_create(model.tensors, TENSORS, &others[i], comm, &c) ==
+                     TUTTI_OK);
+        RANKS_EXPECT(tutti_compressor_load(c, checkpoints, 4) == TUTTI_MISMATCH);
+        RANKS_EXPECT(strstr(tutti_error_message(), "the state of top k with feedback, this "
+                                                   "compressor is of ") != NULL);
+        RANKS_EXPECT(strstr(tutti_error_message(), i == 0   ? "none with"
+                                                   : i == 1 ? "int8 with"
+                                                            : "top k without") != NULL);
+        RANKS_EXPECT(tutti_compressor_free(c) == TUTTI_OK);
+    }
     model.tensors[4].rows = 33;
     model.tensors[4].columns = 40;
     RANKS_EXPECT(tutti_compressor_create(model.tensors, TENSORS, &top_k, comm, &c) == TUTTI_OK);
@@ -656,6 +670,78 @@ static void checkpoints_are_not_believed(void **state)
     scratch_remove(folder);
     scratch_make(folder);
     expect_good(2, RANKS_DEFAULT, load_nonsense, NULL);
+}
+
+/* ----------------------------------------------------------------- rules of the communicator, sizes */
+
+/* Rules for encodings do not round again what a compressor exchanges. */
+static int with_rules(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    static _Thread_local struct model plain, ruled;
+    const struct way *const way = context;
+    const struct tutti_compressor_options options = options_of(way);
+    static const char *const rules[] = {"allreduce=bfloat16/everywhere/required",
+                                        "allreduce=int8/everywhere/required"};
+    (void)size, (void)seed;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        struct tutti_comm_options own = TUTTI_COMM_OPTIONS_INIT;
+        struct tutti_compressor *c, *other;
+        struct tutti_comm *bound;
+        own.encodings = rules[i];
+        model_init(&plain, usual_order, TENSORS);
+        model_init(&ruled, usual_order, TENSORS);
+        RANKS_EXPECT(tutti_comm_dup(comm, &own, &bound) == TUTTI_OK);
+        RANKS_EXPECT(tutti_compressor_create(plain.tensors, TENSORS, &options, comm, &c) == TUTTI_OK);
+        RANKS_EXPECT(tutti_compressor_create(ruled.tensors, TENSORS, &options, bound, &other) ==
+                     TUTTI_OK);
+        for (uint64_t step = 0; step < 3; step++) {
+            RANKS_EXPECT(average(c, &plain, step, rank) && average(other, &ruled, step, rank));
+            RANKS_EXPECT(memcmp(plain.data, ruled.data, sizeof plain.data) == 0);
+        }
+        RANKS_EXPECT(tutti_compressor_free(c) == TUTTI_OK);
+        RANKS_EXPECT(tutti_compressor_free(other) == TUTTI_OK);
+        RANKS_EXPECT(tutti_comm_free(bound) == TUTTI_OK);
+    }
+    return 0;
+}
+
+static void rules_for_encodings_leave_exchanges_alone(void **state)
+{
+    (void)state;
+    for (int w = 0; w < WAYS; w += w < 4 ? 1 : WAYS) {
+        struct way way = ways[w];
+        expect_good(2, RANKS_DEFAULT, with_rules, &way);
+    }
+}
+
+/* All bytes of state are counted: residuals of the sender and of the owner, and Q. */
+static int count_state(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    static _Thread_local struct model model;
+    struct tutti_checkpoint_tensor parts[PARTS];
+    struct tutti_compressor_counters counters = {.size_bytes = sizeof counters};
+    (void)rank, (void)size, (void)seed, (void)context;
+    model_init(&model, usual_order, TENSORS);
+    for (int w = 0; w < WAYS; w++) {
+        const struct tutti_compressor_options options = options_of(&ways[w]);
+        struct tutti_compressor *c;
+        size_t count, elements = 0;
+        RANKS_EXPECT(tutti_compressor_create(model.tensors, TENSORS, &options, comm, &c) == TUTTI_OK);
+        RANKS_EXPECT(tutti_compressor_parts(c, parts, PARTS, &count) == TUTTI_OK && count <= PARTS);
+        for (size_t i = 0; i < count; i++)
+            if (parts[i].dtype == TUTTI_FLOAT32) elements += parts[i].count;
+        RANKS_EXPECT(tutti_compressor_count(c, &counters) == TUTTI_OK);
+        RANKS_EXPECT(counters.state_bytes == elements * sizeof(float));
+        RANKS_EXPECT((elements == 0) == (options.method == TUTTI_COMPRESS_NONE));
+        RANKS_EXPECT(tutti_compressor_free(c) == TUTTI_OK);
+    }
+    return 0;
+}
+
+static void all_state_is_counted(void **state)
+{
+    (void)state;
+    expect_good(3, RANKS_DEFAULT, count_state, NULL);
 }
 
 /* ----------------------------------------------------------------------------- numbers, and mistakes */
@@ -771,6 +857,8 @@ int main(void)
         cmocka_unit_test(a_run_that_was_killed_has_the_same_bits),
         cmocka_unit_test(other_ranks_load_the_same_average),
         cmocka_unit_test(checkpoints_are_not_believed),
+        cmocka_unit_test(rules_for_encodings_leave_exchanges_alone),
+        cmocka_unit_test(all_state_is_counted),
         cmocka_unit_test(numbers_that_are_not_finite_do_not_stay),
         cmocka_unit_test(mistakes_are_named),
     };

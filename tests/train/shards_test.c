@@ -534,6 +534,12 @@ static int refuse_calls(struct tutti_comm *comm, int rank, int size, uint64_t se
     EXPECT_REFUSED(tutti_shards_step(shards, &step, NULL), TUTTI_INVALID_OPTIONS, "rate");
     RANKS_EXPECT(tutti_shards_finish(shards) == TUTTI_OK);
     EXPECT_REFUSED(tutti_shards_squares(shards, NULL), TUTTI_INVALID_BUFFER, "NULL");
+    RANKS_EXPECT(tutti_group_begin() == TUTTI_OK);
+    EXPECT_REFUSED(tutti_shards_squares(shards, squares), TUTTI_INVALID_REQUEST,
+                   "tutti_shards_squares: must not be called between tutti_group_begin");
+    EXPECT_REFUSED(tutti_shards_step(shards, NULL, NULL), TUTTI_INVALID_REQUEST,
+                   "tutti_shards_step: must not be called between tutti_group_begin");
+    RANKS_EXPECT(tutti_group_end() == TUTTI_OK);
     RANKS_EXPECT(tutti_shards_squares(shards, squares) == TUTTI_OK && squares[0] == 0);
     RANKS_EXPECT(tutti_shards_step(shards, NULL, NULL) == TUTTI_OK);
     return tutti_shards_free(shards) != TUTTI_OK;

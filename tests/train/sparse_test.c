@@ -13,6 +13,7 @@
 
 #include "tests/kit/elements.h"
 #include "tests/kit/patient.h"
+#include "tests/kit/sanitized.h"
 #include "tutti/sparse.h"
 
 enum { ROWS_MAX = 400, WIDTH_MAX = 20, COUNT_MAX = 300, TURNS = 16, RANKS_MAX = 9 };
@@ -351,6 +352,36 @@ static int expect_refusal(struct tutti_comm *comm, int rank, int wrong_rank,
     return 0;
 }
 
+/* Rows of 4 TiB of which no rank has any need no memory, but for the whole matrix, which is refused
+ * on all ranks alike. */
+static int wide_rows(struct tutti_comm *comm, int rank)
+{
+    const struct tutti_sparse_rows none = {10, (size_t)1 << 40, TUTTI_FLOAT32, 0, NULL, NULL};
+    struct tutti_sparse_options options = TUTTI_SPARSE_OPTIONS_INIT;
+    struct tutti_sparse_rows rows;
+    struct tutti_sparse *result;
+    for (int way = TUTTI_SPARSE_CHOSEN; way <= TUTTI_SPARSE_OWNER; way++) {
+        options.way = (enum tutti_sparse_way)way;
+        RANKS_EXPECT(tutti_sparse_allreduce(&none, TUTTI_SUM, &options, comm, &result) == TUTTI_OK);
+        RANKS_EXPECT(tutti_sparse_view(result, &rows) == TUTTI_OK && rows.count == 0);
+        RANKS_EXPECT(rows.width == none.width && tutti_sparse_free(result) == TUTTI_OK);
+    }
+    RANKS_EXPECT(tutti_sparse_push(&none, TUTTI_SUM, NULL, comm, &result) == TUTTI_OK);
+    RANKS_EXPECT(tutti_sparse_free(result) == TUTTI_OK);
+    const struct tutti_sparse_table table = {0, none.width, TUTTI_FLOAT32, NULL};
+    RANKS_EXPECT(tutti_sparse_pull(&table, NULL, 0, NULL, NULL, comm) == TUTTI_OK);
+    /* More than addresses reach, so that no system can give it. */
+    const struct tutti_sparse_rows wider = {
+        (size_t)1 << 10, none.width, TUTTI_FLOAT32, 0, NULL, NULL};
+    if (IS_SANITIZED || IS_THREAD_SANITIZED) return 0; /* which end a process that asks for it */
+    options.way = TUTTI_SPARSE_DENSE;
+    RANKS_EXPECT(tutti_sparse_allreduce(&wider, TUTTI_SUM, &options, comm, &result) ==
+                 TUTTI_NO_MEMORY);
+    RANKS_EXPECT(result == NULL && strstr(tutti_error_message(), "the whole matrix, 1024 rows of "
+                                                                 "4398046511104 bytes") != NULL);
+    return 0;
+}
+
 static int refusals(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     const struct tutti_sparse_rows good = {10, 2, TUTTI_FLOAT32, 2, good_indices, good_values};
@@ -417,6 +448,7 @@ static int refusals(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     same.count = 0;
     RANKS_EXPECT(tutti_sparse_allreduce(&same, TUTTI_SUM, NULL, comm, &result) ==
                  TUTTI_INVALID_COUNT);
+    RANKS_EXPECT(wide_rows(comm, rank) == 0);
     /* The communicator is as good as before. */
     RANKS_EXPECT(tutti_sparse_allreduce(&good, TUTTI_SUM, NULL, comm, &result) == TUTTI_OK);
     struct tutti_sparse_rows rows;

@@ -76,11 +76,81 @@ def test_state_goes_on_in_another_compressor(comm, method, options):
             first.load_state_dict({name: a for name, a in kept.items() if name != "matrix, residual"})
 
 
+MISTAKES = {
+    "method": "method is",
+    "dtype": "float32",
+    "gradients": "items",
+    "start": "start is",
+    "rank": "rank",
+}
+
+
+@pytest.mark.ranks(3)
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_others_learn_of_a_mistake_that_python_finds(comm, mistake):
+    errs = comm.rank == 1
+    gradients = arrays()
+    if errs and mistake == "dtype":
+        gradients["bias"] = np.zeros(30)
+    options = {"start": "soon"} if errs and mistake == "start" else {"rank": -1} if errs and mistake == "rank" else {}
+    with pytest.raises((tutti.Error, AttributeError)) as caught:
+        tutti.Compressor(
+            comm,
+            None if errs and mistake == "gradients" else gradients,
+            "zip" if errs and mistake == "method" else "powersgd",
+            **options,
+        )
+    assert MISTAKES[mistake] in str(caught.value)
+    if not errs:
+        assert caught.value.status == tutti.Status.MISMATCH and "rank 1 failed: " in str(caught.value)
+    tutti.Compressor(comm, gradients if mistake != "dtype" else arrays(), "powersgd").close()
+
+
+@pytest.mark.ranks(2)
+def test_a_state_that_one_rank_refuses_is_taken_by_none(comm):
+    gradients = arrays()
+    compressor = tutti.Compressor(comm, gradients, "int8")
+    average(compressor, gradients, 0, comm.rank)
+    kept = compressor.state_dict()
+    average(compressor, gradients, 1, comm.rank)
+    before = compressor.state_dict()
+    if comm.rank == 1:
+        del kept["matrix, residual"]
+    with pytest.raises(tutti.Error) as caught:
+        compressor.load_state_dict(kept)
+    assert caught.value.status == (tutti.Status.INVALID_OPTIONS if comm.rank == 1 else tutti.Status.MISMATCH)
+    assert ("rank 1 failed: the state has no 'matrix, residual'" in str(caught.value)) == (comm.rank == 0)
+    for name, array in compressor.state_dict().items():
+        assert_array_equal(array, before[name])
+    average(compressor, gradients, 2, comm.rank)
+
+
+@pytest.mark.ranks(2)
+def test_state_of_another_method_is_refused(comm):
+    int8 = tutti.Compressor(comm, arrays(), "int8")
+    for method, options in [("int4", {}), ("int8", {"feedback": False}), ("topk", {})]:
+        with tutti.Compressor(comm, arrays(), method, **options) as other:
+            with pytest.raises(tutti.InvalidArgument, match='is of "int8" with feedback, .*' + method):
+                other.load_state_dict({**other.state_dict(), **int8.state_dict()})
+
+
+@pytest.mark.ranks(2)
+def test_others_learn_that_there_is_nothing_to_take(comm):
+    compressor, other = (tutti.Compressor(comm, arrays(), "topk") for _ in range(2))
+    if comm.rank == 1:
+        other.close()
+    with pytest.raises(tutti.Error) as caught:
+        compressor.take(other)
+    assert caught.value.status == (tutti.Status.INVALID_OPTIONS if comm.rank == 1 else tutti.Status.MISMATCH)
+    compressor.close()
+    other.close()
+
+
 @pytest.mark.ranks(2)
 def test_wrong_use_is_refused(comm):
     with pytest.raises(tutti.InvalidArgument, match="float32"):
         tutti.Compressor(comm, {"a": np.zeros(3)}, "powersgd")
-    with pytest.raises(tutti.InvalidArgument, match="mxfp4"):
+    with pytest.raises(tutti.InvalidArgument, match='"powersgd", "topk" or an encoding .*"mxfp4".*, not .zip'):
         tutti.Compressor(comm, arrays(), "zip")
     with pytest.raises(tutti.InvalidArgument, match="options.share"):
         tutti.Compressor(comm, arrays(), "topk", share=2)

@@ -71,7 +71,7 @@ struct tutti_checkpoints_options {
  * options may be NULL, and are the same on all ranks. Collective; blocks until the communicator's
  * deadline. On failure *opened is NULL: INVALID_OPTIONS, INVALID_COMM, NO_MEMORY, MISMATCH (ranks
  * gave different options), SYSTEM or NO_SPACE (the directory cannot be made, or another run has the
- * lock), or a status of tutti_comm_dup. */
+ * lock), INVALID_REQUEST (this thread has a group open), or a status of tutti_comm_dup. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_checkpoints_open(const char *folder, const struct tutti_checkpoints_options *options,
                        struct tutti_comm *comm, struct tutti_checkpoints **opened);
@@ -121,7 +121,8 @@ struct tutti_checkpoint_tensor {
  * differ from the last save. INVALID_OPTIONS: a description makes no sense, no rank has some
  * elements, or there is a checkpoint of that step. INVALID_BUFFER: data is NULL. MISMATCH: ranks
  * give different steps, shapes or dtypes. UNSUPPORTED: many parts of a tensor cross each other.
- * INVALID_DTYPE, NO_MEMORY, or the status of a collective. */
+ * INVALID_REQUEST: this thread has a group open. INVALID_DTYPE, NO_MEMORY, or the status of a
+ * collective. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_checkpoints_save(struct tutti_checkpoints *checkpoints, uint64_t step,
                        const struct tutti_checkpoint_tensor *tensors, size_t count);
@@ -137,8 +138,8 @@ tutti_checkpoints_wait(struct tutti_checkpoints *checkpoints);
  * of them into *steps, and the number of all of them into *count. A checkpoint is complete if it
  * has a manifest; the call reads no file. Waits as tutti_checkpoints_wait does, and returns the
  * status of that wait if it failed. Collective; blocks for that wait. The same on all ranks.
- * INVALID_BUFFER: steps is NULL, and room is not 0; SYSTEM or NO_MEMORY: the directory cannot be
- * read. */
+ * INVALID_BUFFER: steps is NULL, and room is not 0; INVALID_REQUEST: this thread has a group open;
+ * SYSTEM or NO_MEMORY: the directory cannot be read. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_checkpoints_list(struct tutti_checkpoints *checkpoints, uint64_t *steps, size_t room,
                        size_t *count);

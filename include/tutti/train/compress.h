@@ -188,7 +188,7 @@ tutti_compressor_parts(struct tutti_compressor *compressor, struct tutti_checkpo
  * the sum of the rows r, r + p, r + 2p ... of residuals, so that their average stays the same.
  * Collective, between steps; blocks until all ranks have read. CORRUPT: a number in the checkpoint
  * is not finite, or there cannot be so many ranks. MISMATCH: the checkpoint has no state of a
- * tensor, or of another shape. INVALID_OPTIONS: a step has begun. Else a status of
+ * tensor, or of another shape, or is of another method, encoding or feedback. INVALID_OPTIONS: a step has begun. Else a status of
  * tutti_checkpoints_load or of an allreduce. After a failure state is undefined, and the compressor
  * can only be freed. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
@@ -205,7 +205,7 @@ struct tutti_compressor_counters {
     /* Of a rank's contributions to the exchanges of a step, in place of gradient_bytes. The bytes
      * that an algorithm sends for them are a multiple of it, as ever. */
     uint64_t payload_bytes;
-    uint64_t state_bytes; /* residuals and Q of this rank, in memory */
+    uint64_t state_bytes; /* residuals of this rank and of what it owns, and Q, in memory */
     uint64_t steps;       /* that were finished, those before a checkpoint included */
 };
 /* Fills *counters for the compressor. Local; does not block. INVALID_OPTIONS: counters->size_bytes

@@ -203,7 +203,7 @@ TUTTI_API double tutti_shards_loss_scale(const struct tutti_shards *shards);
  * whatever the stage and the number of ranks, if the gradients do. Collective; costs an allgather
  * of a number for each block and four for each rank, unless the stage is NONE. Blocks until the
  * communicator's deadline. INVALID_OPTIONS: call tutti_shards_finish first; INVALID_BUFFER: squares
- * is NULL. MISMATCH: ranks gave the step before different options; else the status of the
+ * is NULL; INVALID_REQUEST: this thread has a group open. MISMATCH: ranks gave the step before different options; else the status of the
  * allgather. The shards can then only be freed. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_squares(struct tutti_shards *shards,
                                                                 double *squares);
@@ -254,8 +254,9 @@ struct tutti_shards_result {
  * them. Returns before the allgathers are done; tutti_shards_acquire waits for them. With a loss
  * scale it may skip the step: it drops the gradients, changes only the loss scale, and begins a new
  * step. options and result may be NULL. Collective; blocks until the communicator's deadline.
- * INVALID_OPTIONS: as tutti_shards_finish, or a group is acquired; nothing has changed. MISMATCH:
- * ranks gave different options, as far as ranks compare them; the message has the option and two
+ * INVALID_OPTIONS: as tutti_shards_finish, or a group is acquired; nothing has changed.
+ * INVALID_REQUEST: this thread is between tutti_group_begin and tutti_group_end; nothing has changed
+ * either. MISMATCH: ranks gave different options, as far as ranks compare them; the message has the option and two
  * ranks with their values. After this and any other failure the shards can only be freed. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_shards_step(struct tutti_shards *shards, const struct tutti_shards_step_options *options,

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "os/clock.h"
+#include "tests/kit/cases.h"
 #include "tests/worlds/tcp_peer.h"
 #include "tests/worlds/tcp_world.h"
 #include "transport/tcp/frame.h"
@@ -861,5 +862,5 @@ int main(void)
         cmocka_unit_test(what_was_blocked_makes_the_descriptor_readable),
         cmocka_unit_test(a_sleeper_wakes_when_what_was_blocked_can_go_on),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }
