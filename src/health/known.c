@@ -15,6 +15,13 @@ enum rank_state known_state(const struct health *health, int rank)
     return board_state(health->board, number);
 }
 
+uint64_t known_left_at(const struct health *health, int rank)
+{
+    const int number = team_local_number(health->team, rank);
+    if (number < 0) return remote_left_at(health, rank);
+    return atomic_load_explicit(&health->board->ranks[number].left_at, memory_order_relaxed);
+}
+
 struct board_call *known_calls(const struct health *health, int rank, int slot)
 {
     const int number = team_local_number(health->team, rank);

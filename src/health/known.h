@@ -12,6 +12,8 @@
 
 /* Whether it is there. */
 enum rank_state known_state(const struct health *health, int rank);
+/* Of a rank that has left: 1 + the last agreement that it may have decided; 0: it has not said. */
+uint64_t known_left_at(const struct health *health, int rank);
 /* Its latest calls in a slot, as far as they are known; to be read only. */
 struct board_call *known_calls(const struct health *health, int rank, int slot);
 /* Whether it is known how far that rank is with the call of that number in a slot. */

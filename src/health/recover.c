@@ -1,6 +1,7 @@
 #include "health/recover.h"
 
 #include "health/deaths.h"
+#include "health/exclusion.h"
 #include "health/known.h"
 #include "health/remote_rank.h"
 
@@ -46,6 +47,7 @@ void recover_send(void *context, int to, const void *bytes, size_t byte_count)
 {
     struct recovery *recovery = context;
     struct health *health = recovery->health;
+    if (recovery->is_secret && recovery->others[to].is_outsider) return;
     if (team_shares_host(health->team, to)) {
         write_to_ring(recovery, to, bytes, byte_count);
         return;
@@ -91,20 +93,35 @@ size_t recover_bytes(const struct health *health)
 
 /* ------------------------------------------------------------------------------------- messages */
 
-static void hear(struct recovery *recovery, int from, const void *bytes, size_t byte_count)
+/* What a message tells about the agreements that its sender takes part in: of each number in one
+ * only, whatever that is about. */
+static void note_agreement(struct recovery *recovery, int from, uint64_t number, uint32_t about)
 {
-    uint64_t epoch;
-    if (!agreement_message_epoch(bytes, byte_count, &epoch)) return;
-    if (epoch > recovery->others[from].epoch) recovery->others[from].epoch = epoch;
-    struct agreement *of = NULL;
-    if (epoch == recovery->epoch) of = recovery->current;
-    if (epoch + 1 == recovery->epoch) of = recovery->previous;
+    struct other *const other = &recovery->others[from];
+    if (number > other->epoch) other->epoch = number;
+    const bool is_current = number == recovery->epoch && recovery->current != NULL;
+    if (is_current && about != recovery->about && number > other->opposed) other->opposed = number;
     /* A message of an agreement that this rank's calls have not reached is dropped: its sender says
      * it again when this rank has come so far. */
-    if (epoch == recovery->epoch + 1 && recovery->ahead_ns == 0) {
+    const bool is_ahead = number == recovery->epoch + 1 && about == recovery->about;
+    if (is_ahead && !other->is_outsider && recovery->ahead_ns == 0) {
         recovery->ahead_ns = clock_now_ns();
         recovery->ahead = from;
     }
+}
+
+static void hear(struct recovery *recovery, int from, const void *bytes, size_t byte_count)
+{
+    uint64_t epoch;
+    const struct other *const other = &recovery->others[from];
+    if (!agreement_message_epoch(bytes, byte_count, &epoch)) return;
+    struct agreement *of = NULL;
+    note_agreement(recovery, from, epoch & AGREEMENT_NUMBER_MAX, (uint32_t)(epoch >> 32));
+    if (epoch == recover_epoch_of(recovery->epoch, recovery->about) && !other->is_outsider)
+        of = recovery->current;
+    else if (epoch == recover_epoch_of(recovery->epoch - 1, recovery->previous_about) &&
+             !other->was_outsider)
+        of = recovery->previous;
     if (of != NULL) agreement_hear(of, from, bytes, byte_count, clock_now_ns());
 }
 
@@ -162,10 +179,39 @@ static bool is_silent(struct recovery *recovery, int rank, uint64_t now_ns)
            silence_is_long(silence, remote_answered_ns(health, rank), now_ns);
 }
 
+/* Whether a rank that left may have decided something in which this rank had no part: the current
+ * agreement, or an earlier one that this rank gave up. An older version does not say what it
+ * decided, and may have decided all that it spoke of. */
+static bool knows_more(const struct recovery *recovery, int rank)
+{
+    const struct other *const other = &recovery->others[rank];
+    struct exclusion exclusion;
+    const uint64_t told = known_left_at(recovery->health, rank);
+    const uint64_t decided = told != 0 ? told - 1 : other->epoch;
+    const uint64_t lacking = recovery->missed != 0 ? recovery->missed : recovery->epoch;
+    if (other->has_opposed || exclusion_of_self(recovery->health, &exclusion)) return true;
+    return decided >= lacking;
+}
+
 enum standing recover_standing_of_lost(const struct recovery *recovery, int rank)
 {
-    const struct other *other = &recovery->others[rank];
-    return other->has_left && other->epoch >= recovery->epoch ? MOVED_ON : DECLARED_DEAD;
+    return recovery->others[rank].has_left && knows_more(recovery, rank) ? MOVED_ON : DECLARED_DEAD;
+}
+
+void recover_count(const struct recovery *recovery, int *opposed, int *left)
+{
+    const int size = recovery->health->team->size;
+    int first = -1;
+    *left = 0;
+    *opposed = -1;
+    for (int r = 0; r < size; r++) {
+        const struct other *const other = &recovery->others[r];
+        if (other->standing == OPPOSED && *opposed < 0 && !other->is_outsider) *opposed = r;
+        if (other->standing == OPPOSED || other->is_outsider) continue;
+        if (first < 0) first = r;
+        ++*left;
+    }
+    if (2 * *left == size && first != 0) *left -= 1; /* half without rank 0 are no majority */
 }
 
 void recover_tell_lost(struct recovery *recovery, uint64_t now_ns)
@@ -177,13 +223,18 @@ void recover_tell_lost(struct recovery *recovery, uint64_t now_ns)
             continue;
         else if (other->is_lost)
             standing = recover_standing_of_lost(recovery, r);
+        else if (other->opposed == recovery->epoch)
+            standing = OPPOSED;
+        else if (other->is_outsider)
+            continue; /* suspected from the beginning */
         else if (is_silent(recovery, r, now_ns))
             standing = SUSPECTED;
         if (standing == other->standing) continue;
         other->standing = standing;
+        other->has_opposed |= standing == OPPOSED;
         if (standing == DECLARED_DEAD)
             agreement_declare_dead(recovery->current, r);
-        else if (standing == SUSPECTED || standing == MOVED_ON)
+        else if (standing != STANDS)
             agreement_suspect(recovery->current, r);
         else
             agreement_unsuspect(recovery->current, r);

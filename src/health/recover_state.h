@@ -10,17 +10,32 @@
 #include "membership/agreement.h"
 #include "membership/silence.h"
 
-/* MOVED_ON: it left, and may have decided the current agreement before, as a member of a new team has
- * that freed the old communicator. It counts as suspected: what it decided lives on elsewhere, so
- * the others must not go on as if it had died with that. */
-enum standing { STANDS, SUSPECTED, MOVED_ON, DECLARED_DEAD };
+/* OPPOSED: it takes part in the agreement of that number about something else, and has no vote in this
+ * one. It counts as suspected.
+ * MOVED_ON: it left, and may have decided the current agreement before, or an earlier one which this
+ * rank did not decide, as a member of a new team has that freed the old communicator. It counts as
+ * suspected: what it decided lives on elsewhere, so the others must not go on as if it had died with
+ * that. A rank that left without such a decision is as if dead: it knows none, and takes part in
+ * none. So ranks say when they leave which agreement they decided last. */
+enum standing { STANDS, SUSPECTED, OPPOSED, MOVED_ON, DECLARED_DEAD };
+
+/* Numbers of agreements on the wire: what the agreement is about is in the upper half. */
+#define AGREEMENT_NUMBER_MAX UINT32_MAX
+static inline uint64_t recover_epoch_of(uint64_t number, uint32_t about)
+{
+    return (uint64_t)about << 32 | number;
+}
 
 /* Another rank, as the agreements see it. */
 struct other {
     enum standing standing; /* as the agreement knows it */
     bool is_lost;           /* dead or left, as was seen before its final messages were read */
     bool has_left;          /* lost because it left; its final messages are read in the same pass */
-    uint64_t epoch;         /* the highest of which it has said something */
+    bool is_outsider;       /* the current agreement excludes it, and does not hear it */
+    bool was_outsider;      /* the same of the previous one */
+    bool has_opposed;       /* it was OPPOSED once */
+    uint64_t epoch;         /* the highest number of which it has said something */
+    uint64_t opposed;       /* the highest number at which it was in another agreement; 0: at none */
     struct silence silence; /* of a rank of another host, since it was told something */
     uint64_t read;          /* of its messages */
 };
@@ -35,7 +50,10 @@ struct sent {
 struct recovery {
     struct health *health;
     struct agreement *current, *previous; /* or NULL */
-    uint64_t epoch;                       /* of the current one */
+    uint64_t epoch;                       /* number of the current one */
+    uint32_t about, previous_about;       /* what they are about, see health/agree.h; 0: who is left */
+    bool is_secret;                       /* outsiders hear nothing of the current one */
+    uint64_t missed; /* the first agreement without this rank since the last one with it; 0: none */
     atomic_bool has_begun; /* this rank's first one; else it has only heard what others say */
     uint64_t written;      /* messages */
     struct sent sent[CONTROL_RING_KEPT];
@@ -55,6 +73,10 @@ void recover_send(void *context, int to, const void *bytes, size_t byte_count);
 void recover_read_rings(struct recovery *recovery);
 /* How the current agreement has to see a rank that is lost: as dead, or as moved on. */
 enum standing recover_standing_of_lost(const struct recovery *recovery, int rank);
+/* Ranks that can still have a vote in the current agreement, this one included: as many as make a
+ * majority, or fewer. *opposed: the first rank that takes part in another one, and is not excluded by
+ * this one; -1: none. */
+void recover_count(const struct recovery *recovery, int *opposed, int *left);
 /* Finds out which ranks are dead or have left; and, when their final messages have been heard,
  * tells the current agreement of it. */
 void recover_look(struct recovery *recovery, uint64_t now_ns);
