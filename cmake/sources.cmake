@@ -117,7 +117,7 @@ if(OFI_INCLUDE_DIR AND NOT OFI_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRE
 endif()
 
 tutti_folder(library src/membership
-    agreement.c growth.c heartbeat.c silence.c)
+    agreement.c exclude_policy.c growth.c heartbeat.c silence.c standing.c)
 
 tutti_folder(library src/algo
     algo_fingerprint.c bine.c broadcast_schedule.c bruck.c chain.c circulant.c circulant_broadcast.c compose.c
@@ -161,7 +161,7 @@ tutti_folder(library src/call
 
 tutti_folder(library src/comm
     counters.c create.c derive.c derived_list.c enlarge.c exclude.c explain.c explain_encoding.c footprint.c grow.c id.c join.c knowledge.c comm.c
-    measured.c mesh.c newcomer.c own_plan.c plans.c shrink.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
+    measured.c mesh.c newcomer.c own_plan.c plans.c shrink.c signs.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
 tutti_folder(library src/api
     api.c argument.c blocks.c check.c encode.c message.c)

@@ -22,6 +22,7 @@
 #include "health/exclusion_tell.h"
 #include "health/failure.h"
 #include "membership/rank_set.h"
+#include "membership/standing.h"
 #include "team/options.h"
 
 struct excluding {
@@ -29,15 +30,6 @@ struct excluding {
     struct tutti_exclude_options options;
     uint64_t *set; /* of ranks that are to go */
 };
-
-/* Of the set alone, and never 0 (FNV-1a). Two sets with the same number only lose the means to tell
- * that they differ. */
-static uint32_t about(const uint64_t *set, int size)
-{
-    uint32_t number = 2166136261u;
-    for (int r = 0; r < size; r++) number = (number ^ rank_set_has(set, r)) * 16777619u;
-    return number != 0 ? number : 1;
-}
 
 static enum tutti_status read_ranks(struct excluding *excluding, const int *ranks, int rank_count)
 {
@@ -61,7 +53,7 @@ static enum tutti_status read_ranks(struct excluding *excluding, const int *rank
         rank_set_add(excluding->set, ranks[i]);
     }
     const int left = size - rank_count;
-    if (2 * left > size || (2 * left == size && !rank_set_has(excluding->set, 0))) return TUTTI_OK;
+    if (standing_is_majority(left, !rank_set_has(excluding->set, 0), size)) return TUTTI_OK;
     return error_set(TUTTI_INVALID_RANK,
                      "tutti_comm_exclude: %d of %d ranks would be left: more than half are needed, "
                      "or half with rank 0",
@@ -134,7 +126,7 @@ static enum tutti_status exclude(struct excluding *excluding, const int *ranks, 
     TRY(derive_check_decided(comm, "comm_exclude"));
     const struct shrink_wish wish = {.function = "comm_exclude",
                                      .excluded = excluding->set,
-                                     .about = about(excluding->set, comm->team.size),
+                                     .about = standing_about_set(excluding->set, comm->team.size),
                                      .options = excluding->options.comm_options,
                                      .left = left};
     accuse(excluding);

@@ -56,94 +56,97 @@ enum tutti_status tutti_comm_revoke_because(struct tutti_comm *comm, const char 
     return revoke(comm, "comm_revoke_because", reason);
 }
 
+/* A round, after its first agreement. */
+struct meeting {
+    struct derive_survivors survivors;
+    uint64_t *set; /* of them */
+};
+
 static enum tutti_status agree_once(struct tutti_comm *comm, const struct shrink_wish *wish,
-                                    uint64_t word, struct agreed *agreed)
+                                    uint64_t word, const uint64_t *among, bool is_secret,
+                                    struct agreed *agreed)
 {
-    if (wish->excluded == NULL) return agree(&comm->health, wish->function, word, agreed);
-    const struct agree_without without = {.ranks = wish->excluded, .about = wish->about};
-    return agree_without(&comm->health, wish->function, word, &without, agreed);
+    const struct agree_without without = {
+        .ranks = wish->excluded, .about = wish->about, .is_secret = is_secret};
+    return agree_among(&comm->health, wish->function, word, among,
+                       wish->excluded != NULL ? &without : NULL, agreed);
 }
 
 /* The lowest of the ranks makes up a number, and the others agree on it, 64 bits at a time; the
- * excluded ranks hear nothing of that. *are_all: none of the ranks has gone meanwhile. */
+ * excluded ranks hear nothing of that. Ranks whose meeting has failed already, with *own, take part,
+ * too. *are_all: none of the ranks has gone meanwhile. */
 static enum tutti_status share_secret(struct tutti_comm *comm, const struct shrink_wish *wish,
-                                      const struct derive_survivors *survivors,
-                                      uint64_t secret[SECRET_WORDS], bool *are_all)
+                                      const struct meeting *meeting, uint64_t secret[SECRET_WORDS],
+                                      enum tutti_status *own, bool *are_all)
 {
-    const struct agree_without without = {
-        .ranks = wish->excluded, .about = wish->about, .is_secret = true};
+    const struct derive_survivors *const survivors = &meeting->survivors;
     uint64_t words[SECRET_WORDS] = {UINT64_MAX, UINT64_MAX};
     *are_all = true;
-    if (survivors->ranks[0] == comm->team.rank &&
+    if (*own == TUTTI_OK && survivors->ranks[0] == comm->team.rank &&
         getrandom(words, sizeof words, 0) != (ssize_t)sizeof words)
-        return error_system("getrandom");
+        *own = error_system("getrandom");
     for (int i = 0; i < SECRET_WORDS; i++) {
         struct agreed agreed;
-        TRY(agree_without(&comm->health, wish->function, words[i], &without, &agreed));
+        TRY(agree_once(comm, wish, words[i], meeting->set, true, &agreed));
         secret[i] = agreed.word;
-        *are_all &= round_are_all_in(agreed.set, survivors->ranks, survivors->rank_count);
+        *are_all &= *own != TUTTI_OK || round_are_all_in(agreed.set, survivors->ranks,
+                                                         survivors->rank_count);
     }
+    explicit_bzero(words, sizeof words);
     return TUTTI_OK;
 }
 
-/* The survivors meet. *is_over: there is no meeting, nor anything after it. */
+/* The survivors meet, unless this rank cannot: own. *is_over: there is no meeting, nor anything after
+ * it. */
 static enum tutti_status meet(struct tutti_comm *comm, const struct shrink_wish *wish,
-                              struct derive_survivors *survivors, bool *is_over,
+                              struct meeting *meeting, enum tutti_status own, bool *is_over,
                               struct tutti_comm **created)
 {
     uint64_t secret[SECRET_WORDS];
     bool are_all = true;
     *is_over = false;
     if (wish->excluded != NULL) {
-        const enum tutti_status status = share_secret(comm, wish, survivors, secret, &are_all);
+        const enum tutti_status status = share_secret(comm, wish, meeting, secret, &own, &are_all);
         *is_over = status != TUTTI_OK;
         if (*is_over) return status;
-        survivors->secret = secret;
+        meeting->survivors.secret = secret;
     }
-    const enum tutti_status status =
-        are_all ? derive_survivors(comm, survivors, wish->options, created)
-                : error_set(TUTTI_PROC_FAILED, "tutti_%s: a rank failed meanwhile", wish->function);
-    survivors->secret = NULL;
+    if (own == TUTTI_OK)
+        own = are_all ? derive_survivors(comm, &meeting->survivors, wish->options, created)
+                      : error_set(TUTTI_PROC_FAILED, "tutti_%s: a rank failed meanwhile",
+                                  wish->function);
+    meeting->survivors.secret = NULL;
     explicit_bzero(secret, sizeof secret);
-    return status;
+    return own;
 }
 
-/* One round: *is_over when all are through with it, and made the communicator or failed. */
-static enum tutti_status shrink_once(struct tutti_comm *comm, const struct shrink_wish *wish,
-                                     bool *is_over, struct tutti_comm **created)
+/* For shrink_once: all of a meeting's ranks, or NO_MEMORY. */
+static enum tutti_status note_survivors(const struct tutti_comm *comm, const struct shrink_wish *wish,
+                                        const struct agreed *agreed, struct meeting *meeting)
 {
-    struct agreed agreed;
-    struct derive_survivors survivors = {.function = wish->function};
-    *is_over = true;
-    TRY(agree_once(comm, wish, UINT64_MAX, &agreed));
-    if (!rank_set_has(agreed.set, comm->team.rank))
-        return error_set(TUTTI_PROC_FAILED,
-                         "tutti_%s: the others take rank %d for dead and went on without it",
-                         wish->function, comm->team.rank);
-    survivors.epoch = agreed.epoch;
-    int *const ranks = round_list_ranks(agreed.set, comm->team.size, &survivors.rank_count);
-    survivors.ranks = ranks;
-    enum tutti_status status =
-        ranks != NULL ? meet(comm, wish, &survivors, is_over, created)
-                      : error_set(TUTTI_NO_MEMORY, "tutti_%s: out of memory", wish->function);
-    if (ranks != NULL && *is_over) {
-        free(ranks);
-        return status;
-    }
-    *is_over = true;
-    char why[400];
-    error_copy(why, sizeof why);
-    const enum tutti_status ended = agree_once(comm, wish, round_word_of(status), &agreed);
-    const uint64_t word = ended == TUTTI_OK ? agreed.word : 0;
-    const bool all_have =
-        word == UINT64_MAX && round_are_all_in(agreed.set, ranks, survivors.rank_count);
-    for (int i = 0; all_have && wish->left != NULL && i < survivors.rank_count; i++)
-        rank_set_add(wish->left, ranks[i]);
-    free(ranks);
-    if (all_have) return TUTTI_OK;
-    if (*created != NULL) comm_discard(*created);
-    *created = NULL;
-    if (ended != TUTTI_OK) return ended;
+    const size_t words = rank_set_words(comm->team.size);
+    meeting->survivors =
+        (struct derive_survivors){.function = wish->function, .epoch = agreed->epoch};
+    meeting->set = calloc(words, sizeof *meeting->set);
+    meeting->survivors.ranks =
+        round_list_ranks(agreed->set, comm->team.size, &meeting->survivors.rank_count);
+    if (meeting->set == NULL || meeting->survivors.ranks == NULL)
+        return error_set(TUTTI_NO_MEMORY, "tutti_%s: out of memory", wish->function);
+    memcpy(meeting->set, agreed->set, words * sizeof *meeting->set);
+    return TUTTI_OK;
+}
+
+static void forget_survivors(struct meeting *meeting)
+{
+    free(meeting->set);
+    free((void *)(uintptr_t)meeting->survivors.ranks);
+}
+
+/* How a round ended that did not make the communicator. `status`: how the meeting did here, with this
+ * rank's error; word: of all. */
+static enum tutti_status judge_round(const struct shrink_wish *wish, enum tutti_status status,
+                                     const char *why, uint64_t word, bool *is_over)
+{
     const enum tutti_status shortage = round_shortage_in(word);
     *is_over = shortage != TUTTI_OK;
     if (*is_over && status != shortage)
@@ -153,6 +156,50 @@ static enum tutti_status shrink_once(struct tutti_comm *comm, const struct shrin
         return error_set(TUTTI_PROC_FAILED, "tutti_%s: a rank failed while the survivors met",
                          wish->function);
     return error_set(status, "%s", why);
+}
+
+/* The second half of a round; `status`: whether this rank can take part. */
+static enum tutti_status meet_and_agree(struct tutti_comm *comm, const struct shrink_wish *wish,
+                                        struct meeting *meeting, enum tutti_status status,
+                                        bool *is_over, struct tutti_comm **created)
+{
+    struct agreed agreed;
+    char why[400];
+    status = meet(comm, wish, meeting, status, is_over, created);
+    if (*is_over) return status;
+    *is_over = true;
+    error_copy(why, sizeof why);
+    const enum tutti_status ended =
+        agree_once(comm, wish, round_word_of(status), meeting->set, false, &agreed);
+    const uint64_t word = ended == TUTTI_OK ? agreed.word : 0;
+    const bool all_have = word == UINT64_MAX &&
+                          round_are_all_in(agreed.set, meeting->survivors.ranks,
+                                           meeting->survivors.rank_count);
+    if (all_have && wish->left != NULL)
+        memcpy(wish->left, meeting->set, rank_set_words(comm->team.size) * sizeof *wish->left);
+    if (all_have) return TUTTI_OK;
+    if (*created != NULL) comm_discard(*created);
+    *created = NULL;
+    return ended != TUTTI_OK ? ended : judge_round(wish, status, why, word, is_over);
+}
+
+/* One round: *is_over when all are through with it, and made the communicator or failed. */
+static enum tutti_status shrink_once(struct tutti_comm *comm, const struct shrink_wish *wish,
+                                     bool *is_over, struct tutti_comm **created)
+{
+    struct agreed agreed;
+    struct meeting meeting;
+    *is_over = true;
+    TRY(agree_once(comm, wish, UINT64_MAX, NULL, false, &agreed));
+    if (!rank_set_has(agreed.set, comm->team.rank))
+        return error_set(TUTTI_PROC_FAILED,
+                         "tutti_%s: the others take rank %d for dead and went on without it",
+                         wish->function, comm->team.rank);
+    const enum tutti_status noted = note_survivors(comm, wish, &agreed, &meeting);
+    const enum tutti_status status =
+        meet_and_agree(comm, wish, &meeting, noted, is_over, created);
+    forget_survivors(&meeting);
+    return status;
 }
 
 enum tutti_status shrink(struct tutti_comm *comm, const struct shrink_wish *wish,

@@ -19,7 +19,7 @@ struct shrink_wish {
     const uint64_t *excluded; /* a set of ranks without this one; NULL: none */
     uint32_t about;           /* of excluded, see health/agree.h */
     const struct tutti_comm_options *options; /* of the new communicator; checked, or NULL */
-    uint64_t *left; /* an empty set, to which the ranks of the new communicator are added; NULL: not wanted */
+    uint64_t *left; /* room for a set: the ranks of the new communicator; NULL: not wanted */
 };
 
 /* Collective over the ranks that are left and not excluded, with the same wish. comm has two ranks at

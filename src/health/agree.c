@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "health/recover_state.h"
 #include "membership/rank_set.h"
+#include "membership/standing.h"
 #include "os/clock.h"
 
 enum {
@@ -38,6 +39,7 @@ struct wish {
     const uint64_t *voters; /* NULL: all */
     bool needs_all;         /* a decision about some ranks is of no use */
     const struct agree_without *without; /* NULL: nobody is excluded */
+    const uint64_t *among;               /* ranks that are waited for; NULL: all */
 };
 
 static enum tutti_status begin(struct recovery *recovery, const struct wish *wish)
@@ -46,7 +48,7 @@ static enum tutti_status begin(struct recovery *recovery, const struct wish *wis
     const uint32_t about = wish->without != NULL ? wish->without->about : 0;
     const struct agreement_options options = {.size = health->team->size,
                                               .rank = health->team->rank,
-                                              .epoch = recover_epoch_of(recovery->epoch + 1, about),
+                                              .epoch = standing_epoch(recovery->epoch + 1, about),
                                               .word = wish->word,
                                               .voters = wish->voters,
                                               .send = recover_send,
@@ -68,8 +70,10 @@ static enum tutti_status begin(struct recovery *recovery, const struct wish *wis
         struct other *other = &recovery->others[r];
         other->was_outsider = other->is_outsider;
         other->is_outsider = wish->without != NULL && rank_set_has(wish->without->ranks, r);
-        other->standing = other->is_outsider ? SUSPECTED : STANDS;
+        other->is_given_up = wish->among != NULL && !rank_set_has(wish->among, r);
+        other->standing = other->is_outsider || other->is_given_up ? SUSPECTED : STANDS;
         if (other->is_lost) other->standing = recover_standing_of_lost(recovery, r);
+        if (r == health->team->rank) continue;
         if (other->standing == DECLARED_DEAD)
             agreement_declare_dead(next, r); /* before its final messages are heard */
         else if (other->standing != STANDS)
@@ -104,9 +108,7 @@ static int first_left(const struct recovery *recovery)
 /* Whether so many ranks take part in other agreements that this one cannot be decided. */
 static bool is_outvoted(const struct recovery *recovery, const struct wish *wish)
 {
-    int opposed, left;
-    recover_count(recovery, &opposed, &left);
-    return wish->voters == NULL && opposed >= 0 && 2 * left < recovery->health->team->size;
+    return wish->voters == NULL && recover_outvoted_by(recovery) >= 0;
 }
 
 /* Whether the others have put this rank out, or have a wish to, and none of its own came true. */
@@ -118,10 +120,8 @@ static enum tutti_status check_excluded(const struct recovery *recovery, const s
 
 static enum tutti_status fail_outvoted(const struct recovery *recovery, const struct wish *wish)
 {
-    int opposed, left;
     char who[128];
-    recover_count(recovery, &opposed, &left);
-    health_name_rank(recovery->health, opposed, who, sizeof who);
+    health_name_rank(recovery->health, recover_outvoted_by(recovery), who, sizeof who);
     return error_set(TUTTI_DESYNC,
                      "tutti_%s: %s called something else, or with other ranks to exclude, and with "
                      "so many such ranks rank %d has no majority",
@@ -187,12 +187,11 @@ static enum tutti_status wait_for_decision(struct health *health, struct recover
 static void note_end(struct recovery *recovery)
 {
     const struct agreement *const current = recovery->current;
-    const bool takes_part = agreement_state(current) == AGREEMENT_DECIDED &&
-                            rank_set_has(agreement_set(current), recovery->health->team->rank);
-    if (takes_part)
-        recovery->missed = 0;
-    else if (recovery->missed == 0)
-        recovery->missed = recovery->epoch;
+    struct standing_self self = {.number = recovery->epoch, .missed = recovery->missed};
+    standing_note_end(&self,
+                      agreement_state(current) == AGREEMENT_DECIDED &&
+                          rank_set_has(agreement_set(current), recovery->health->team->rank));
+    recovery->missed = self.missed;
 }
 
 /* Blocks until the next agreement is decided; the result is the current one's. */
@@ -238,11 +237,14 @@ enum tutti_status agree_on_all(struct health *health, const char *function, cons
         result);
 }
 
-enum tutti_status agree_without(struct health *health, const char *function, uint64_t word,
-                                const struct agree_without *without, struct agreed *result)
+enum tutti_status agree_among(struct health *health, const char *function, uint64_t word,
+                              const uint64_t *among, const struct agree_without *without,
+                              struct agreed *result)
 {
     return agree_with(
-        health, &(struct wish){.function = function, .word = word, .without = without}, result);
+        health,
+        &(struct wish){.function = function, .word = word, .without = without, .among = among},
+        result);
 }
 
 /* 1 + the number of the last agreement that this rank may have decided. */

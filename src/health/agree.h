@@ -36,10 +36,13 @@ struct agree_without {
     uint32_t about;        /* a number that follows from the set, not 0 */
     bool is_secret;
 };
-/* agree() for these. Errors besides: DESYNC: too many ranks take part in another agreement. EXCLUDED:
- * the others put this rank out. Both may be the end of the other agreements, too. */
-enum tutti_status agree_without(struct health *health, const char *function, uint64_t word,
-                                const struct agree_without *without, struct agreed *result);
+/* agree() for these; NULL: nobody is excluded. among: the ranks on which an earlier agreement of the
+ * same call has decided, so that no other rank is waited for; NULL: there was none. Errors besides:
+ * DESYNC: too many ranks take part in another agreement. EXCLUDED: the others put this rank out. Both
+ * may be the end of the other agreements, too. */
+enum tutti_status agree_among(struct health *health, const char *function, uint64_t word,
+                              const uint64_t *among, const struct agree_without *without,
+                              struct agreed *result);
 /* While survivors meet: a rank that ended its part of the meeting more than a second ago, whether
  * it succeeded or not; -1: none is known. All end it at about the same time, unless it has failed
  * for some. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "health/deaths.h"
+#include "health/network_state.h"
 #include "health/remote_rank.h"
 
 /* A rank that was asked answers much earlier, even if its application does not call anything. */
@@ -60,6 +61,14 @@ bool known_to_be_stopped(const struct health *health, int rank, uint64_t now_ns)
 {
     if (!team_shares_host(health->team, rank)) return remote_is_stopped(health, rank, now_ns);
     return health_is_stopped(health, rank);
+}
+
+bool known_report(const struct health *health, int rank, struct peer_report *report)
+{
+    struct network *const network = health->network;
+    if (network == NULL || network->is_stopped || team_shares_host(health->team, rank)) return false;
+    network->control->ops->report(network->control, rank, report);
+    return true;
 }
 
 bool known_silence(const struct health *health, int rank, uint64_t now_ns,

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "health/recover_state.h"
 #include "membership/rank_set.h"
+#include "membership/standing.h"
 #include "os/clock.h"
 
 static_assert((int)CONTROL_RING_BYTES_MAX >= (int)AGREEMENT_MESSAGE_BYTES_MAX,
@@ -116,10 +117,10 @@ static void hear(struct recovery *recovery, int from, const void *bytes, size_t 
     const struct other *const other = &recovery->others[from];
     if (!agreement_message_epoch(bytes, byte_count, &epoch)) return;
     struct agreement *of = NULL;
-    note_agreement(recovery, from, epoch & AGREEMENT_NUMBER_MAX, (uint32_t)(epoch >> 32));
-    if (epoch == recover_epoch_of(recovery->epoch, recovery->about) && !other->is_outsider)
+    note_agreement(recovery, from, standing_number(epoch), standing_about(epoch));
+    if (epoch == standing_epoch(recovery->epoch, recovery->about) && !other->is_outsider)
         of = recovery->current;
-    else if (epoch == recover_epoch_of(recovery->epoch - 1, recovery->previous_about) &&
+    else if (epoch == standing_epoch(recovery->epoch - 1, recovery->previous_about) &&
              !other->was_outsider)
         of = recovery->previous;
     if (of != NULL) agreement_hear(of, from, bytes, byte_count, clock_now_ns());
@@ -179,39 +180,36 @@ static bool is_silent(struct recovery *recovery, int rank, uint64_t now_ns)
            silence_is_long(silence, remote_answered_ns(health, rank), now_ns);
 }
 
-/* Whether a rank that left may have decided something in which this rank had no part: the current
- * agreement, or an earlier one that this rank gave up. An older version does not say what it
+/* Whether a rank that left may have gone on without this one. An older version does not say what it
  * decided, and may have decided all that it spoke of. */
-static bool knows_more(const struct recovery *recovery, int rank)
+static bool has_moved_on(const struct recovery *recovery, int rank)
 {
     const struct other *const other = &recovery->others[rank];
-    struct exclusion exclusion;
     const uint64_t told = known_left_at(recovery->health, rank);
-    const uint64_t decided = told != 0 ? told - 1 : other->epoch;
-    const uint64_t lacking = recovery->missed != 0 ? recovery->missed : recovery->epoch;
-    if (other->has_opposed || exclusion_of_self(recovery->health, &exclusion)) return true;
-    return decided >= lacking;
+    struct exclusion exclusion;
+    const struct standing_self self = {.number = recovery->epoch,
+                                       .missed = recovery->missed,
+                                       .is_accused =
+                                           exclusion_of_self(recovery->health, &exclusion)};
+    return standing_has_moved_on(&self, told != 0 ? told - 1 : other->epoch, other->has_opposed);
 }
 
 enum standing recover_standing_of_lost(const struct recovery *recovery, int rank)
 {
-    return recovery->others[rank].has_left && knows_more(recovery, rank) ? MOVED_ON : DECLARED_DEAD;
+    return recovery->others[rank].has_left && has_moved_on(recovery, rank) ? MOVED_ON : DECLARED_DEAD;
 }
 
-void recover_count(const struct recovery *recovery, int *opposed, int *left)
+int recover_outvoted_by(const struct recovery *recovery)
 {
     const int size = recovery->health->team->size;
-    int first = -1;
-    *left = 0;
-    *opposed = -1;
+    int opposed = -1, count = 0, first = -1;
     for (int r = 0; r < size; r++) {
         const struct other *const other = &recovery->others[r];
-        if (other->standing == OPPOSED && *opposed < 0 && !other->is_outsider) *opposed = r;
+        if (other->standing == OPPOSED && opposed < 0 && !other->is_outsider) opposed = r;
         if (other->standing == OPPOSED || other->is_outsider) continue;
-        if (first < 0) first = r;
-        ++*left;
+        if (count++ == 0) first = r;
     }
-    if (2 * *left == size && first != 0) *left -= 1; /* half without rank 0 are no majority */
+    return standing_is_majority(count, first == 0, size) ? -1 : opposed;
 }
 
 void recover_tell_lost(struct recovery *recovery, uint64_t now_ns)
@@ -225,7 +223,7 @@ void recover_tell_lost(struct recovery *recovery, uint64_t now_ns)
             standing = recover_standing_of_lost(recovery, r);
         else if (other->opposed == recovery->epoch)
             standing = OPPOSED;
-        else if (other->is_outsider)
+        else if (other->is_outsider || other->is_given_up)
             continue; /* suspected from the beginning */
         else if (is_silent(recovery, r, now_ns))
             standing = SUSPECTED;

@@ -19,13 +19,6 @@
  * none. So ranks say when they leave which agreement they decided last. */
 enum standing { STANDS, SUSPECTED, OPPOSED, MOVED_ON, DECLARED_DEAD };
 
-/* Numbers of agreements on the wire: what the agreement is about is in the upper half. */
-#define AGREEMENT_NUMBER_MAX UINT32_MAX
-static inline uint64_t recover_epoch_of(uint64_t number, uint32_t about)
-{
-    return (uint64_t)about << 32 | number;
-}
-
 /* Another rank, as the agreements see it. */
 struct other {
     enum standing standing; /* as the agreement knows it */
@@ -33,6 +26,7 @@ struct other {
     bool has_left;          /* lost because it left; its final messages are read in the same pass */
     bool is_outsider;       /* the current agreement excludes it, and does not hear it */
     bool was_outsider;      /* the same of the previous one */
+    bool is_given_up;       /* the current agreement follows one that went on without it */
     bool has_opposed;       /* it was OPPOSED once */
     uint64_t epoch;         /* the highest number of which it has said something */
     uint64_t opposed;       /* the highest number at which it was in another agreement; 0: at none */
@@ -73,10 +67,9 @@ void recover_send(void *context, int to, const void *bytes, size_t byte_count);
 void recover_read_rings(struct recovery *recovery);
 /* How the current agreement has to see a rank that is lost: as dead, or as moved on. */
 enum standing recover_standing_of_lost(const struct recovery *recovery, int rank);
-/* Ranks that can still have a vote in the current agreement, this one included: as many as make a
- * majority, or fewer. *opposed: the first rank that takes part in another one, and is not excluded by
- * this one; -1: none. */
-void recover_count(const struct recovery *recovery, int *opposed, int *left);
+/* The first rank that takes part in another agreement than the current one and is not excluded by this
+ * one, if so many ranks do that the others are no majority; -1: they may be. */
+int recover_outvoted_by(const struct recovery *recovery);
 /* Finds out which ranks are dead or have left; and, when their final messages have been heard,
  * tells the current agreement of it. */
 void recover_look(struct recovery *recovery, uint64_t now_ns);
