@@ -182,8 +182,7 @@ static enum tutti_status wait_for_decision(struct health *health, struct recover
     }
 }
 
-/* Ranks that decided something without this one may have gone on. Those that decided something with it
- * afterwards had not. */
+/* Ranks that decided something without this one may have gone on. */
 static void note_end(struct recovery *recovery)
 {
     const struct agreement *const current = recovery->current;

@@ -47,7 +47,7 @@ struct recovery {
     uint64_t epoch;                       /* number of the current one */
     uint32_t about, previous_about;       /* what they are about, see health/agree.h; 0: who is left */
     bool is_secret;                       /* outsiders hear nothing of the current one */
-    uint64_t missed; /* the first agreement without this rank since the last one with it; 0: none */
+    uint64_t missed; /* the first agreement without this rank, see membership/standing.h; 0: none */
     atomic_bool has_begun; /* this rank's first one; else it has only heard what others say */
     uint64_t written;      /* messages */
     struct sent sent[CONTROL_RING_KEPT];

@@ -37,8 +37,5 @@ bool standing_has_moved_on(const struct standing_self *self, uint64_t decided, b
 
 void standing_note_end(struct standing_self *self, bool takes_part)
 {
-    if (takes_part)
-        self->missed = 0;
-    else if (self->missed == 0)
-        self->missed = self->number;
+    if (!takes_part && self->missed == 0) self->missed = self->number;
 }

@@ -35,7 +35,10 @@ bool standing_is_majority(int count, bool has_first, int size);
 /* A rank's own past. */
 struct standing_self {
     uint64_t number; /* of the agreement that is under way */
-    uint64_t missed; /* the first agreement without this rank since the last one with it; 0: none */
+    /* The first agreement that this rank did not decide, or that left it out; 0: none. Later agreements
+     * do not make up for it: a rank whose agreement asks who is left may take part in an agreement of
+     * others that asks whether all have met, who do not count on it. */
+    uint64_t missed;
     bool is_accused; /* somebody wants to put this rank out, or it is decided */
 };
 /* Whether a rank that left may have gone on without this one. decided: the number of the last agreement

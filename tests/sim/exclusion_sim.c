@@ -80,7 +80,7 @@ static void judge_team(struct world *w, const struct rank *rank)
     for (int r = 0; r < w->size; r++) {
         const struct rank *const other = &w->ranks[r];
         if (!sim_is_up(w->sim, r)) continue;
-        has_living |= (excluded & bit(r)) != 0;
+        has_living |= (excluded & bit(r)) != 0 && other->step != ENDED;
         if (other->team != 0 &&
             (other->team != rank->team || other->team_epoch != rank->team_epoch))
             story_fail(&w->story, "rank %d has the team %llx, rank %d has %llx", rank->self,

@@ -8,7 +8,7 @@
  * Holds always
  *   - no two living ranks have different teams
  *   - no rank has a team that has a rank which it puts out
- *   - a team without a living rank that was put out has a majority of the old one
+ *   - while a rank that is put out lives and has not given up, the others are a majority of the old team
  *   - a team is decided by ranks that all have the same wish
  * Holds in the end
  *   - nobody waits for ever
