@@ -18,8 +18,9 @@
 #define DEADLINE_NS (1500 * MILLISECOND) /* of an agreement */
 #define CUT_OFF_NS (300 * MILLISECOND)   /* without a quorum to hope for */
 #define LOOK_NS (5 * MILLISECOND)
+#define MEETING_NS (200 * MILLISECOND)
 
-enum { RANKS_MAX = 7, NUMBERS_MAX = 64, WISHES = 3, ROUNDS_MAX = 8, EVENTS_MAX = 400000 };
+enum { RANKS_MAX = 7, MEETINGS_MAX = 128, NUMBERS_MAX = 64, WISHES = 3, ROUNDS_MAX = 8, EVENTS_MAX = 400000 };
 
 enum event_kind { BEGIN = SIM_MESSAGE + 1, TICK, PASS, LEFT, TOLD, CRASH, ARM, CUT, HEAL, CALM };
 
@@ -30,7 +31,12 @@ struct other {
     bool is_suspected; /* by the current agreement */
 };
 
-enum step { IDLE, WHO, MET, ENDED };
+enum step { IDLE, WHO, MEETING, MET, ENDED };
+
+/* Of ranks that decided the same. */
+struct meeting {
+    uint64_t epoch, set, arrived;
+};
 
 struct rank {
     struct world *world;
@@ -45,6 +51,7 @@ struct rank {
     bool is_accused, is_put_out; /* told so */
     uint64_t begin_ns, quorum_ns, tick_ns;
     uint64_t set; /* of this round */
+    int meeting;
     uint64_t team; /* 0: none */
     uint64_t team_epoch;
     struct other others[RANKS_MAX];
@@ -58,6 +65,8 @@ struct world {
     bool is_fair; /* no crashes, cuts, mistakes */
     uint64_t common; /* the wish that all but these ranks have; 0: none */
     struct rank ranks[RANKS_MAX];
+    int meeting_count;
+    struct meeting meetings[MEETINGS_MAX];
 };
 
 static uint64_t bit(int rank)
@@ -157,7 +166,7 @@ static void inform(struct rank *rank, int r)
         agreement_unsuspect(current(rank), r);
 }
 
-static void begin_agreement(struct rank *rank, const uint64_t *among)
+static void begin_agreement(struct rank *rank, uint64_t word, const uint64_t *among)
 {
     struct world *const w = rank->world;
     const uint64_t wish = rank->wishes[rank->wish];
@@ -168,7 +177,7 @@ static void begin_agreement(struct rank *rank, const uint64_t *among)
     const struct agreement_options options = {.size = w->size,
                                               .rank = rank->self,
                                               .epoch = rank->epochs[number],
-                                              .word = UINT64_MAX,
+                                              .word = word,
                                               .retry_ns_min = 2 * MILLISECOND,
                                               .retry_ns_max = 16 * MILLISECOND,
                                               .send = send_message,
@@ -190,13 +199,15 @@ static void begin_wish(struct rank *rank)
 {
     struct world *const w = rank->world;
     const uint64_t wish = rank->wishes[rank->wish];
+    story_tell(&w->story, "rank %d begins %llu, without %llx", rank->self,
+               (unsigned long long)rank->past.number + 1, (unsigned long long)wish);
     rank->step = WHO;
     rank->rounds = 0;
     for (int r = 0; r < w->size; r++) /* over connections: these come for certain, unless cut off */
         if (wish & bit(r))
             sim_at(w->sim, sim_now_ns(w->sim) + sim_between(w->sim, 0, 2 * MILLISECOND), TOLD, r,
                    rank->self, 0);
-    begin_agreement(rank, NULL);
+    begin_agreement(rank, UINT64_MAX, NULL);
 }
 
 /* ------------------------------------------------------------------------------------- ends */
@@ -246,6 +257,22 @@ static void succeed(struct rank *rank)
     leave(rank);
 }
 
+static void arrive(struct rank *rank)
+{
+    struct world *const w = rank->world;
+    const uint64_t epoch = rank->epochs[rank->past.number];
+    int i = 0;
+    while (i < w->meeting_count &&
+           (w->meetings[i].epoch != epoch || w->meetings[i].set != rank->set))
+        i++;
+    assert(i < MEETINGS_MAX);
+    if (i == w->meeting_count) w->meetings[w->meeting_count++] = (struct meeting){epoch, rank->set, 0};
+    w->meetings[i].arrived |= bit(rank->self);
+    rank->meeting = i;
+    rank->step = MEETING;
+    rank->begin_ns = sim_now_ns(w->sim);
+}
+
 static void review(struct rank *rank)
 {
     struct agreement *const agreement = current(rank);
@@ -256,6 +283,8 @@ static void review(struct rank *rank)
     }
     const bool is_decided = agreement_state(agreement) == AGREEMENT_DECIDED;
     const uint64_t set = is_decided ? *agreement_set(agreement) : 0;
+    story_tell(&rank->world->story, "rank %d, step %d of %llu: set %llx", rank->self,
+               (int)rank->step, (unsigned long long)rank->past.number, (unsigned long long)set);
     standing_note_end(&rank->past, (set & bit(rank->self)) != 0);
     if (!is_decided) {
         fail(rank, rank->is_put_out ? "it is put out" : "no decision");
@@ -264,16 +293,30 @@ static void review(struct rank *rank)
         fail(rank, "the others go on without it");
     } else if (rank->step == WHO) {
         rank->set = set;
-        rank->step = MET;
-        begin_agreement(rank, &rank->set);
-    } else if ((rank->set & ~set) == 0) {
+        arrive(rank);
+    } else if ((rank->set & ~set) == 0 && agreement_word(agreement) == UINT64_MAX) {
         succeed(rank);
     } else if (++rank->rounds == ROUNDS_MAX) {
         fail(rank, "too many rounds");
     } else {
         rank->step = WHO;
-        begin_agreement(rank, NULL);
+        begin_agreement(rank, UINT64_MAX, NULL);
     }
+}
+
+/* The meeting is over for this rank when all have come, or when somebody cannot come any more. */
+static void look_at_meeting(struct rank *rank)
+{
+    struct world *const w = rank->world;
+    const struct meeting *const meeting = &w->meetings[rank->meeting];
+    bool is_lost = sim_now_ns(w->sim) > rank->begin_ns + MEETING_NS;
+    for (int r = 0; r < w->size; r++)
+        if ((rank->set & bit(r)) && !(meeting->arrived & bit(r)))
+            is_lost |= rank->others[r].is_dead || rank->others[r].has_left ||
+                       rank->others[r].is_mistaken;
+    if (meeting->arrived != rank->set && !is_lost) return;
+    rank->step = MET;
+    begin_agreement(rank, meeting->arrived == rank->set ? UINT64_MAX : 0, &rank->set);
 }
 
 /* --------------------------------------------------------------------------------------- hearing */
@@ -327,6 +370,11 @@ static void pass(struct rank *rank, uint64_t number)
     if (rank->past.number != number || rank->step == ENDED || rank->step == IDLE) return;
     for (int r = 0; r < w->size; r++)
         if (r != rank->self) look(rank, r);
+    if (rank->step == MEETING) {
+        sim_at(w->sim, now_ns + LOOK_NS, PASS, rank->self, (int)number, 0);
+        look_at_meeting(rank);
+        return;
+    }
     agreement_tick(current(rank), now_ns);
     if (agreement_may_decide(current(rank))) rank->quorum_ns = now_ns;
     const bool is_over = agreement_state(current(rank)) != AGREEMENT_RUNNING;
@@ -498,6 +546,7 @@ static void happen(struct world *w, const struct sim_event *event)
         if (!must_wait(w, event)) be_told(rank, event->tag == 1);
         break;
     case CRASH:
+        story_tell(&w->story, "rank %d crashes", node);
         w->report->crashed++;
         sim_crash(w->sim, node);
         break;
