@@ -95,13 +95,16 @@ size_t recover_bytes(const struct health *health)
 /* ------------------------------------------------------------------------------------- messages */
 
 /* What a message tells about the agreements that its sender takes part in: of each number in one
- * only, whatever that is about. */
+ * only, whatever that is about. A rank that has gone on to a later agreement about something else, and
+ * was not heard in this one, was in another one of this number, too. */
 static void note_agreement(struct recovery *recovery, int from, uint64_t number, uint32_t about)
 {
     struct other *const other = &recovery->others[from];
     if (number > other->epoch) other->epoch = number;
-    const bool is_current = number == recovery->epoch && recovery->current != NULL;
-    if (is_current && about != recovery->about && number > other->opposed) other->opposed = number;
+    if (recovery->current != NULL && number >= recovery->epoch && about != recovery->about &&
+        other->joined != recovery->epoch)
+        other->opposed = recovery->epoch;
+    if (number == recovery->epoch && about == recovery->about) other->joined = number;
     /* A message of an agreement that this rank's calls have not reached is dropped: its sender says
      * it again when this rank has come so far. */
     const bool is_ahead = number == recovery->epoch + 1 && about == recovery->about;

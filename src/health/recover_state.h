@@ -29,7 +29,8 @@ struct other {
     bool is_given_up;       /* the current agreement follows one that went on without it */
     bool has_opposed;       /* it was OPPOSED once */
     uint64_t epoch;         /* the highest number of which it has said something */
-    uint64_t opposed;       /* the highest number at which it was in another agreement; 0: at none */
+    uint64_t joined;        /* the highest number at which it was in this rank's agreement; 0: at none */
+    uint64_t opposed;       /* the number of this rank's last agreement that it was not in; 0: of none */
     struct silence silence; /* of a rank of another host, since it was told something */
     uint64_t read;          /* of its messages */
 };

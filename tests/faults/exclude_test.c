@@ -222,7 +222,7 @@ static void of_several_wishes_one_with_a_majority_comes_true(void **state)
         {3, {{1, 0, 1}, .team = 5}},              /* two put each other out, and one takes sides */
         {3, {{1, 0, 0}, .team = 6}},              /* also against rank 0 */
         {5, {{-1, -1, -1, 0, 0}, .team = 7, .goes_on = true}}, /* most just shrink */
-        {5, {{4, 4, 4, 0, 4}, .team = 7}},        /* one of another opinion is left out, too */
+        {5, {{4, 4, 4, 0, 0}, .team = 7}},    /* a rank of another opinion is left out, too */
         {4, {{3, 3, 1, 1}, .team = 3}},           /* half with rank 0 */
     };
     (void)state;

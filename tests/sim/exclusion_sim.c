@@ -27,7 +27,7 @@ enum event_kind { BEGIN = SIM_MESSAGE + 1, TICK, PASS, LEFT, TOLD, CRASH, ARM, C
 /* How one rank sees another one, as health/recover_state.h has it. */
 struct other {
     bool is_dead, has_left, has_opposed, is_outsider, is_given_up, is_mistaken;
-    uint64_t left_at, opposed;
+    uint64_t left_at, joined, opposed;
     bool is_suspected; /* by the current agreement */
 };
 
@@ -326,10 +326,11 @@ static void hear(struct rank *rank, int from, const void *bytes, size_t byte_cou
     struct other *const other = &rank->others[from];
     uint64_t epoch;
     if (rank->past.number == 0 || !agreement_message_epoch(bytes, byte_count, &epoch)) return;
-    const uint64_t number = standing_number(epoch);
-    if (number == rank->past.number && epoch != rank->epochs[number] &&
-        (rank->step == WHO || rank->step == MET))
-        other->opposed = number;
+    const uint64_t number = standing_number(epoch), own = rank->past.number;
+    if (number >= own && standing_about(epoch) != standing_about(rank->epochs[own]) &&
+        other->joined != own)
+        other->opposed = own;
+    if (epoch == rank->epochs[own]) other->joined = own;
     if (number == 0 || number > rank->past.number || number + 1 < rank->past.number) return;
     if (epoch != rank->epochs[number] || other->is_outsider) return;
     agreement_hear(rank->agreements[number], from, bytes, byte_count,

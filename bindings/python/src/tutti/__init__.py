@@ -30,6 +30,7 @@ from ._errors import (
     InvalidArgument,
     Corrupt,
     Minority,
+    Excluded,
     Revoked,
     Mismatch,
     RankFailed,
@@ -37,7 +38,7 @@ from ._errors import (
     Truncated,
     Unsupported,
 )
-from ._header import ANY_RANK, ANY_TAG, Dtype, Encoding, Status
+from ._header import ANY_RANK, ANY_TAG, Cause, Dtype, Encoding, Status
 from ._library import library as _library
 from ._memory import Registration, empty, register
 from ._operations import (
@@ -107,6 +108,8 @@ __all__ = [
     "Message",
     "Corrupt",
     "Minority",
+    "Cause",
+    "Excluded",
     "Revoked",
     "Mismatch",
     "Op",
