@@ -117,7 +117,7 @@ if(OFI_INCLUDE_DIR AND NOT OFI_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRE
 endif()
 
 tutti_folder(library src/membership
-    agreement.c growth.c heartbeat.c silence.c)
+    agreement.c exclude_policy.c growth.c heartbeat.c silence.c standing.c)
 
 tutti_folder(library src/algo
     algo_fingerprint.c bine.c broadcast_schedule.c bruck.c chain.c circulant.c circulant_broadcast.c compose.c
@@ -144,13 +144,13 @@ tutti_folder(library src/gpu
 tutti_embed(src/gpu/kernels.c kernels.ptx)
 
 tutti_folder(library src/process
-    metrics.c monitor.c progress.c watch.c)
+    excluded.c metrics.c monitor.c progress.c watch.c)
 
 tutti_folder(library src/team
     host_levels.c hosts.c options.c rank_table.c)
 
 tutti_folder(library src/health
-    agree.c board.c choices.c control_ring.c deaths.c failure.c hear.c heartbeats.c json_write.c known.c health_init.c
+    agree.c board.c choices.c control_ring.c deaths.c exclusion.c exclusion_tell.c failure.c hear.c heartbeats.c json_write.c known.c health_init.c
     lock.c network.c network_join.c network_leave.c processes.c quiesce.c recorder.c recover.c remote_rank.c
     straggler.c trace.c trace_choices.c withdrawn.c)
 
@@ -160,8 +160,8 @@ tutti_folder(library src/call
     refuse.c repeat.c report.c request.c staged.c start.c wait_loop.c)
 
 tutti_folder(library src/comm
-    counters.c create.c derive.c derived_list.c enlarge.c explain.c explain_encoding.c footprint.c grow.c id.c join.c knowledge.c comm.c
-    measured.c mesh.c newcomer.c own_plan.c plans.c shrink.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
+    counters.c create.c derive.c derived_list.c enlarge.c exclude.c explain.c explain_encoding.c footprint.c grow.c id.c join.c knowledge.c comm.c
+    measured.c mesh.c newcomer.c own_plan.c plans.c shrink.c signs.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
 tutti_folder(library src/api
     api.c argument.c blocks.c check.c encode.c message.c)

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/status.h"
+#include "tutti/exclude.h"
 #include "tutti/sparse.h"
 #include "tutti/train.h"
 #include "tutti/train/adapt.h"

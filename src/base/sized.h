@@ -31,6 +31,9 @@
     X(tutti_store, 32, context)                  \
     X(tutti_comm_options, 72, encodings)         \
     X(tutti_grow_options, 40, comm_options)      \
+    X(tutti_exclude_options, 32, comm_options)   \
+    X(tutti_exclude_policy, 56, corrupt_count_max) \
+    X(tutti_signs, 40, has_failed_device)        \
     X(tutti_footprint, 48, descriptor_count)     \
     X(tutti_failure, 288, message)               \
     X(tutti_comm_counters, 24, bytes)            \

@@ -53,7 +53,9 @@
       "cut off from most ranks, which may go on; end this process, and check the network")         \
     X(CORRUPT,                                                                                     \
       "data arrives changed; check the NICs and the memory of the hosts of the two ranks")         \
-    X(REVOKED, "a rank revoked the communicator; agree, shrink it, or end")
+    X(REVOKED, "a rank revoked the communicator; agree, shrink it, or end")                        \
+    X(EXCLUDED,                                                                                    \
+      "ranks are put out of the communicator; if it is this one, end, else exclude them, too")
 
 #define STATUS_ONE(name, text) +1
 enum { STATUS_COUNT = 0 STATUS_LIST(STATUS_ONE) };

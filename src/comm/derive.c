@@ -165,6 +165,7 @@ enum tutti_status derive_options(const struct tutti_comm *comm,
 
 enum tutti_status derive_check_decided(const struct tutti_comm *comm, const char *function)
 {
+    TRY(health_check_excluded(&comm->health, function, false));
     if (!comm->derivations.is_undecided) return TUTTI_OK;
     return error_set(TUTTI_MINORITY,
                      "tutti_%s: rank %d did not hear how the last growth ended, and the others may "
@@ -431,36 +432,42 @@ static enum tutti_status check_ranks(const struct tutti_comm *comm, const int *r
     return TUTTI_OK;
 }
 
-enum list_kind { LIST_GROUP = 1, LIST_SURVIVORS }; /* a split's last word is 0 */
+enum list_kind { LIST_GROUP = 1, LIST_SURVIVORS, LIST_SECRET }; /* a split's last word is 0 */
+enum { SECRET_WORDS = 4 };
 
-/* The key: of the list of ranks, its number, and what it is; so many words that no split has. */
+/* The key: of the list of ranks, its number, a secret (two words of 64 bits, or NULL), and what it is;
+ * so many words that no split has. */
 static enum tutti_status create_of_list(struct roster *roster,
                                         const struct tutti_comm_options *options, uint64_t number,
-                                        enum list_kind kind, struct tutti_comm **created)
+                                        const uint64_t *secret, enum list_kind kind,
+                                        struct tutti_comm **created)
 {
-    const size_t words = (size_t)roster->size + 3;
+    const size_t words = (size_t)roster->size + 3 + (secret != NULL ? SECRET_WORDS : 0);
     int32_t *const what = calloc(words, sizeof *what);
     if (what == NULL)
         return error_set(TUTTI_NO_MEMORY, "tutti_%s: out of memory", roster->function);
     memcpy(what, roster->ranks, sizeof *what * (size_t)roster->size);
     memcpy(what + roster->size, &number, sizeof number);
+    if (secret != NULL)
+        memcpy(what + roster->size + 2, secret, SECRET_WORDS * sizeof *what);
     what[words - 1] = (int32_t)kind;
     const enum tutti_status status = create(roster, options, what, sizeof *what * words, created);
     free(what);
     return status;
 }
 
-enum tutti_status derive_survivors(struct tutti_comm *comm, const int *ranks, int rank_count,
-                                   uint64_t epoch, const struct tutti_comm_options *options,
+enum tutti_status derive_survivors(struct tutti_comm *comm, const struct derive_survivors *survivors,
+                                   const struct tutti_comm_options *options,
                                    struct tutti_comm **created)
 {
     struct roster roster = {.parent = comm,
-                            .function = "comm_shrink",
-                            .ranks = ranks,
-                            .size = rank_count,
+                            .function = survivors->function,
+                            .ranks = survivors->ranks,
+                            .size = survivors->rank_count,
                             .are_survivors = true};
-    while (ranks[roster.rank] != comm->team.rank) roster.rank++;
-    return create_of_list(&roster, options, epoch, LIST_SURVIVORS, created);
+    while (survivors->ranks[roster.rank] != comm->team.rank) roster.rank++;
+    return create_of_list(&roster, options, survivors->epoch, survivors->secret,
+                          survivors->secret != NULL ? LIST_SECRET : LIST_SURVIVORS, created);
 }
 
 enum tutti_status tutti_comm_group(struct tutti_comm *comm, const int *ranks, int rank_count,
@@ -476,7 +483,7 @@ enum tutti_status tutti_comm_group(struct tutti_comm *comm, const int *ranks, in
     if (list == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_comm_group: out of memory");
     roster.attempt = list->attempts++;
     const enum tutti_status status =
-        create_of_list(&roster, options, list->count, LIST_GROUP, created);
+        create_of_list(&roster, options, list->count, NULL, LIST_GROUP, created);
     if (status == TUTTI_OK) list->count++;
     return status;
 }

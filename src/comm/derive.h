@@ -34,10 +34,17 @@ struct derive_wish {
 /* Collective over comm. `function` is the public one, without "tutti_". */
 enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
                                const struct derive_wish *wish, struct tutti_comm **created);
-/* The listed ranks, which are all that is left of comm, in order; `epoch` tells this from every
- * other time. Collective over them; comm may have failed. */
-enum tutti_status derive_survivors(struct tutti_comm *comm, const int *ranks, int rank_count,
-                                   uint64_t epoch, const struct tutti_comm_options *options,
+/* What a meeting of survivors is known by. */
+struct derive_survivors {
+    const char *function; /* the public one, without "tutti_" */
+    const int *ranks;     /* all that is left of comm, in order */
+    int rank_count;
+    uint64_t epoch;         /* tells this from every other time */
+    const uint64_t *secret; /* two words that only these ranks know; NULL: none */
+};
+/* Makes their communicator. Collective over them; comm may have failed. */
+enum tutti_status derive_survivors(struct tutti_comm *comm, const struct derive_survivors *survivors,
+                                   const struct tutti_comm_options *options,
                                    struct tutti_comm **created);
 /* Whether the listed ranks of comm, which may have failed, can still come to a meeting that they
  * began at begin_ns. PROC_FAILED: the error names the rank that cannot. */
@@ -48,8 +55,9 @@ enum tutti_status derive_look_at_survivors(struct tutti_comm *comm, const int *r
 enum tutti_status derive_options(const struct tutti_comm *comm,
                                  const struct tutti_comm_options *user,
                                  struct tutti_comm_options *options);
-/* MINORITY if this rank did not hear how an earlier growth ended: the others may have gone on to a
- * new team, so this rank decides nothing more about the old one. */
+/* Whether this rank may still decide anything about comm. MINORITY: it did not hear how an earlier
+ * growth ended, and the others may have gone on to a new team. EXCLUDED: the others have put it
+ * out. */
 enum tutti_status derive_check_decided(const struct tutti_comm *comm, const char *function);
 /* Frees the lists of groups of a communicator that is about to be freed. */
 void derived_lists_free(struct tutti_comm *comm);

@@ -19,6 +19,7 @@
 #include "membership/growth.h"
 #include "os/clock.h"
 #include "plan/plan.h"
+#include "process/excluded.h"
 #include "team/options.h"
 
 enum { NAP_NS = 1000000, NO_ADMISSION_NAP_NS = 20000000 };
@@ -194,6 +195,9 @@ enum tutti_status tutti_comm_join(const struct tutti_comm_options *options, stru
         return error_set(TUTTI_INVALID_COMM,
                          "tutti_comm_join: comm must be the address of a pointer, is NULL");
     *comm = NULL;
+    if (excluded_is_noted())
+        return error_set(TUTTI_EXCLUDED,
+                         "tutti_comm_join: a team has put this process out; start a new process");
     struct newcomer *const newcomer = calloc(1, sizeof *newcomer);
     if (newcomer == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_comm_join: out of memory");
     enum tutti_status status = read_options(newcomer, options);

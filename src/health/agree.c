@@ -10,6 +10,8 @@
 
 #include "base/status.h"
 #include "health/recover_state.h"
+#include "membership/rank_set.h"
+#include "membership/standing.h"
 #include "os/clock.h"
 
 enum {
@@ -36,14 +38,17 @@ struct wish {
     uint64_t word;
     const uint64_t *voters; /* NULL: all */
     bool needs_all;         /* a decision about some ranks is of no use */
+    const struct agree_without *without; /* NULL: nobody is excluded */
+    const uint64_t *among;               /* ranks that are waited for; NULL: all */
 };
 
 static enum tutti_status begin(struct recovery *recovery, const struct wish *wish)
 {
     struct health *health = recovery->health;
+    const uint32_t about = wish->without != NULL ? wish->without->about : 0;
     const struct agreement_options options = {.size = health->team->size,
                                               .rank = health->team->rank,
-                                              .epoch = recovery->epoch + 1,
+                                              .epoch = standing_epoch(recovery->epoch + 1, about),
                                               .word = wish->word,
                                               .voters = wish->voters,
                                               .send = recover_send,
@@ -52,7 +57,10 @@ static enum tutti_status begin(struct recovery *recovery, const struct wish *wis
     TRY(agreement_create(&options, &next));
     agreement_free(recovery->previous);
     recovery->previous = recovery->current;
+    recovery->previous_about = recovery->about;
     recovery->current = next;
+    recovery->about = about;
+    recovery->is_secret = wish->without != NULL && wish->without->is_secret;
     recovery->epoch++;
     atomic_store_explicit(&recovery->has_begun, true, memory_order_relaxed);
     progress_notify(); /* from now on there is something to listen for */
@@ -60,10 +68,15 @@ static enum tutti_status begin(struct recovery *recovery, const struct wish *wis
     recovery->ahead_ns = 0;
     for (int r = 0; r < health->team->size; r++) {
         struct other *other = &recovery->others[r];
-        other->standing = other->is_lost ? recover_standing_of_lost(recovery, r) : STANDS;
+        other->was_outsider = other->is_outsider;
+        other->is_outsider = wish->without != NULL && rank_set_has(wish->without->ranks, r);
+        other->is_given_up = wish->among != NULL && !rank_set_has(wish->among, r);
+        other->standing = other->is_outsider || other->is_given_up ? SUSPECTED : STANDS;
+        if (other->is_lost) other->standing = recover_standing_of_lost(recovery, r);
+        if (r == health->team->rank) continue;
         if (other->standing == DECLARED_DEAD)
             agreement_declare_dead(next, r); /* before its final messages are heard */
-        else if (other->standing == MOVED_ON)
+        else if (other->standing != STANDS)
             agreement_suspect(next, r);
     }
     return TUTTI_OK;
@@ -83,12 +96,36 @@ static void pass(struct recovery *recovery, uint64_t now_ns)
     if (now_ns >= agreement_due_ns(recovery->current)) agreement_tick(recovery->current, now_ns);
 }
 
-/* The first rank that has left, and what it sent before has been heard; -1: none has. */
+/* The first rank that has left without a decision, and what it sent before has been heard; -1: none
+ * has. */
 static int first_left(const struct recovery *recovery)
 {
     for (int r = 0; r < recovery->health->team->size; r++)
-        if (recovery->others[r].has_left) return r;
+        if (recovery->others[r].has_left && recovery->others[r].standing != MOVED_ON) return r;
     return -1;
+}
+
+/* Whether so many ranks take part in other agreements that this one cannot be decided. */
+static bool is_outvoted(const struct recovery *recovery, const struct wish *wish)
+{
+    return wish->voters == NULL && recover_outvoted_by(recovery) >= 0;
+}
+
+/* Whether the others have put this rank out, or have a wish to, and none of its own came true. */
+static enum tutti_status check_excluded(const struct recovery *recovery, const struct wish *wish)
+{
+    const bool is_over = agreement_state(recovery->current) != AGREEMENT_RUNNING;
+    return health_check_excluded(recovery->health, wish->function, is_over);
+}
+
+static enum tutti_status fail_outvoted(const struct recovery *recovery, const struct wish *wish)
+{
+    char who[128];
+    health_name_rank(recovery->health, recover_outvoted_by(recovery), who, sizeof who);
+    return error_set(TUTTI_DESYNC,
+                     "tutti_%s: %s called something else, or with other ranks to exclude, and with "
+                     "so many such ranks rank %d has no majority",
+                     wish->function, who, recovery->health->team->rank);
 }
 
 static enum tutti_status fail(const struct recovery *recovery, const struct wish *wish,
@@ -97,6 +134,8 @@ static enum tutti_status fail(const struct recovery *recovery, const struct wish
     const struct health *health = recovery->health;
     const char *const function = wish->function;
     char who[128], trouble[COMM_TROUBLE_MAX];
+    TRY(check_excluded(recovery, wish));
+    if (is_outvoted(recovery, wish)) return fail_outvoted(recovery, wish);
     if (wish->needs_all && first_left(recovery) >= 0) {
         health_name_rank(health, first_left(recovery), who, sizeof who);
         return error_set(TUTTI_PROC_FAILED, "tutti_%s: %s left before all had met", function, who);
@@ -127,7 +166,8 @@ static enum tutti_status wait_for_decision(struct health *health, struct recover
         pass(recovery, now);
         if (agreement_state(recovery->current) != AGREEMENT_RUNNING) return TUTTI_OK;
         if (agreement_may_decide(recovery->current)) quorum_ns = now;
-        if (wish->needs_all && first_left(recovery) >= 0) {
+        if ((wish->needs_all && first_left(recovery) >= 0) || is_outvoted(recovery, wish) ||
+            check_excluded(recovery, wish) != TUTTI_OK) {
             agreement_give_up(recovery->current);
             return TUTTI_OK;
         }
@@ -140,6 +180,17 @@ static enum tutti_status wait_for_decision(struct health *health, struct recover
         nanosleep(&(struct timespec){0, NAP_NS}, NULL);
         TRY(health_lock_failed(health, health->team->settings.timeout_ns));
     }
+}
+
+/* Ranks that decided something without this one may have gone on. */
+static void note_end(struct recovery *recovery)
+{
+    const struct agreement *const current = recovery->current;
+    struct standing_self self = {.number = recovery->epoch, .missed = recovery->missed};
+    standing_note_end(&self,
+                      agreement_state(current) == AGREEMENT_DECIDED &&
+                          rank_set_has(agreement_set(current), recovery->health->team->rank));
+    recovery->missed = self.missed;
 }
 
 /* Blocks until the next agreement is decided; the result is the current one's. */
@@ -156,6 +207,7 @@ static enum tutti_status agree_with(struct health *health, const struct wish *wi
         return status;
     }
     TRY(wait_for_decision(health, recovery, wish));
+    note_end(recovery);
     if (agreement_state(recovery->current) != AGREEMENT_DECIDED)
         status = fail(recovery, wish, health->team->settings.timeout_ns);
     else
@@ -184,13 +236,36 @@ enum tutti_status agree_on_all(struct health *health, const char *function, cons
         result);
 }
 
+enum tutti_status agree_among(struct health *health, const char *function, uint64_t word,
+                              const uint64_t *among, const struct agree_without *without,
+                              struct agreed *result)
+{
+    return agree_with(
+        health,
+        &(struct wish){.function = function, .word = word, .without = without, .among = among},
+        result);
+}
+
+/* 1 + the number of the last agreement that this rank may have decided. */
+static uint64_t left_at(const struct recovery *recovery)
+{
+    const bool is_decided = recovery->current != NULL &&
+                            agreement_state(recovery->current) == AGREEMENT_DECIDED;
+    return recovery->epoch + (is_decided || recovery->epoch == 0 ? 1 : 0);
+}
+
 void agree_leave(struct health *health)
 {
     struct recovery *recovery = health->recovery;
-    if (recovery == NULL ||
-        health_lock_failed(health, health->team->settings.timeout_ns) != TUTTI_OK)
-        return;
-    recovery->sent_count = 0;
-    if (recovery->current != NULL) agreement_spread(recovery->current);
-    health_unlock(health);
+    uint64_t last = 1;
+    (void)health_check_excluded(health, NULL, false);
+    if (recovery != NULL) {
+        if (health_lock_failed(health, health->team->settings.timeout_ns) != TUTTI_OK) return;
+        recovery->sent_count = 0;
+        if (recovery->current != NULL) agreement_spread(recovery->current);
+        last = left_at(recovery);
+        health_unlock(health);
+    }
+    atomic_store_explicit(&health->board->ranks[health->board_number].left_at, last,
+                          memory_order_relaxed); /* published by board_leave */
 }

@@ -3,6 +3,7 @@
 #ifndef TUTTI_HEALTH_AGREE_H
 #define TUTTI_HEALTH_AGREE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "tutti/tutti.h"
@@ -26,6 +27,22 @@ enum tutti_status agree(struct health *health, const char *function, uint64_t wo
  * PROC_FAILED: a rank has left without a decision about all, so there is none. */
 enum tutti_status agree_on_all(struct health *health, const char *function, const uint64_t *voters,
                                struct agreed *result);
+/* An agreement of those who put ranks out of the communicator. It is another one than that of ranks
+ * which call something else at the same time, or put out others: each rank has a vote in one of them,
+ * so at most one of them has the majority that it needs. What the excluded ranks say in it is not
+ * heard; if it is secret, they are not told anything of it either. */
+struct agree_without {
+    const uint64_t *ranks; /* a set of those that are excluded, without this one */
+    uint32_t about;        /* a number that follows from the set, not 0 */
+    bool is_secret;
+};
+/* agree() for these; NULL: nobody is excluded. among: the ranks on which an earlier agreement of the
+ * same call has decided, so that no other rank is waited for; NULL: there was none. Errors besides:
+ * DESYNC: too many ranks take part in another agreement. EXCLUDED: the others put this rank out. Both
+ * may be the end of the other agreements, too. */
+enum tutti_status agree_among(struct health *health, const char *function, uint64_t word,
+                              const uint64_t *among, const struct agree_without *without,
+                              struct agreed *result);
 /* While survivors meet: a rank that ended its part of the meeting more than a second ago, whether
  * it succeeded or not; -1: none is known. All end it at about the same time, unless it has failed
  * for some. */

@@ -58,8 +58,9 @@ struct call_message {
     struct progress_message progress;
 };
 
-/* A message of kind CONTROL_WITHDRAWN, with the word of withdrawn.c. */
-struct withdrawn_message {
+/* A message of kind CONTROL_WITHDRAWN or CONTROL_EXCLUDED, with the word of withdrawn.c or
+ * exclusion.c. */
+struct word_message {
     uint32_t kind, ignored;
     uint64_t word;
 };
@@ -73,7 +74,7 @@ struct joined_message {
 struct control_message {
     uint32_t kind;
     int32_t slot;
-    uint64_t begun; /* the call that is asked for */
+    uint64_t begun; /* the call that is asked for; LEFT: left_at, as on a board. An older version says 0 */
     union {
         struct failure_message failure;
         struct call_message call;

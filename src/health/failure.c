@@ -5,8 +5,10 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "health/deaths.h"
+#include "health/exclusion.h"
 #include "health/failure.h"
 #include "health/health.h"
+#include "process/excluded.h"
 
 void health_name_rank(const struct health *health, int rank, char *text, size_t bytes)
 {
@@ -70,11 +72,30 @@ void health_fail(struct health *health, const struct call_name *call, enum tutti
     va_end(arguments);
 }
 
+enum tutti_status health_check_excluded(const struct health *health, const char *function,
+                                        bool counts_wishes)
+{
+    struct exclusion exclusion;
+    struct tutti_failure failure;
+    char who[128];
+    if (!exclusion_of_self(health, &exclusion)) return TUTTI_OK;
+    if (!exclusion.is_decided && !counts_wishes) return TUTTI_OK;
+    health_name_rank(health, exclusion.by, who, sizeof who);
+    const bool is_told = board_failure(health->board, &failure) == TUTTI_EXCLUDED;
+    excluded_note();
+    return error_set(TUTTI_EXCLUDED, "%s%s%srank %d is put out of the communicator, says %s: %s%s%s",
+                     function != NULL ? "tutti_" : "", function != NULL ? function : "",
+                     function != NULL ? ": " : "", health->team->rank, who,
+                     exclusion_cause_text(exclusion.cause), is_told ? "; " : "",
+                     is_told ? failure.message : "");
+}
+
 enum tutti_status health_check(struct health *health)
 {
     struct tutti_failure failure;
     const enum tutti_status status = board_failure(health->board, &failure);
     if (status == TUTTI_OK) return TUTTI_OK;
+    TRY(health_check_excluded(health, NULL, false));
     return error_set(status, "%s (rank %d of %d; found by rank %d)", failure.message,
                      health->team->rank, health->team->size, failure.reporter);
 }

@@ -28,8 +28,14 @@ void health_fail(struct health *health, const struct call_name *call, enum tutti
 void health_fail_with(struct health *health, const struct call_name *call, enum tutti_status status,
                       int culprit, const char *format, va_list arguments)
     __attribute__((format(printf, 5, 0)));
-/* If the communicator has failed, sets this thread's error and returns its status; else OK. */
+/* If the communicator has failed, sets this thread's error and returns its status, or EXCLUDED for a
+ * rank that the others have put out; else OK. */
 enum tutti_status health_check(struct health *health);
+/* If others have put this rank out, this thread's error, EXCLUDED, with the rank that said so and the
+ * cause; else OK. `function` is the public one, without "tutti_"; NULL: none. What was not decided
+ * counts if counts_wishes. From EXCLUDED on this process joins no team. Any thread. */
+enum tutti_status health_check_excluded(const struct health *health, const char *function,
+                                        bool counts_wishes);
 /* "rank 3 (host a, pid 71)", or "rank 3 (host a, pid 1 of another PID namespace)"; without a pid
  * that is not known */
 void health_name_rank(const struct health *health, int rank, char *text, size_t text_bytes);

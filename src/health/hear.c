@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "health/control_message.h"
 #include "health/deaths.h"
+#include "health/exclusion.h"
 #include "health/failure.h"
 #include "health/heartbeats.h"
 #include "health/known.h"
@@ -225,13 +226,27 @@ static void hear_joined(struct network *network, int peer, const struct joined_m
                 who);
 }
 
-static void hear_withdrawn(struct network *network, int peer, const void *bytes, size_t byte_count)
+static void hear_word(struct network *network, int peer, const void *bytes, size_t byte_count)
 {
-    struct withdrawn_message message;
+    struct word_message message;
     if (byte_count != sizeof message) return;
     memcpy(&message, bytes, sizeof message);
+    if (message.kind == CONTROL_EXCLUDED) {
+        exclusion_hear(network->health, message.word);
+        return;
+    }
     struct remote_rank *const remote = remote_know(network, peer);
     if (remote != NULL) remote->withdrawn = message.word;
+}
+
+static void hear_left(struct network *network, int peer, const struct control_message *message)
+{
+    struct remote_rank *const remote = remote_know(network, peer);
+    if (remote != NULL) remote->left_at = message->begun;
+    atomic_store_explicit(&network->flags[peer].has_left, true,
+                          memory_order_release); /* pairs with remote_has_left */
+    network->control->ops->forget(network->control, peer);
+    if (!board_has_failed(network->health->board)) heartbeats_end(network);
 }
 
 void remote_hear(void *context, int peer, const void *bytes, size_t byte_count)
@@ -245,17 +260,13 @@ void remote_hear(void *context, int peer, const void *bytes, size_t byte_count)
     if (kind == CONTROL_AGREEMENT)
         recover_hear(network->health, peer, (const char *)bytes + sizeof kind,
                      byte_count - sizeof kind);
-    if (kind == CONTROL_WITHDRAWN) hear_withdrawn(network, peer, bytes, byte_count);
+    if (kind == CONTROL_WITHDRAWN || kind == CONTROL_EXCLUDED)
+        hear_word(network, peer, bytes, byte_count);
     if (kind >= CONTROL_HEARTBEAT || byte_count != sizeof message) return;
     memcpy(&message, bytes, sizeof message);
     switch ((enum control_kind)message.kind) {
     case CONTROL_FAILURE: hear_failure(network, &message.u.failure); break;
-    case CONTROL_LEFT:
-        atomic_store_explicit(&network->flags[peer].has_left, true,
-                              memory_order_release); /* pairs with remote_has_left */
-        network->control->ops->forget(network->control, peer);
-        if (!board_has_failed(network->health->board)) heartbeats_end(network);
-        break;
+    case CONTROL_LEFT: hear_left(network, peer, &message); break;
     case CONTROL_ASK: answer(network, peer, &message); break;
     case CONTROL_CALL: hear_call(network, peer, &message); break;
     case CONTROL_JOINED: hear_joined(network, peer, &message.u.joined); break;

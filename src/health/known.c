@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "health/deaths.h"
+#include "health/network_state.h"
 #include "health/remote_rank.h"
 
 /* A rank that was asked answers much earlier, even if its application does not call anything. */
@@ -13,6 +14,13 @@ enum rank_state known_state(const struct health *health, int rank)
     const int number = team_local_number(health->team, rank);
     if (number < 0) return remote_has_left(health, rank) ? RANK_LEFT : RANK_PRESENT;
     return board_state(health->board, number);
+}
+
+uint64_t known_left_at(const struct health *health, int rank)
+{
+    const int number = team_local_number(health->team, rank);
+    if (number < 0) return remote_left_at(health, rank);
+    return atomic_load_explicit(&health->board->ranks[number].left_at, memory_order_relaxed);
 }
 
 struct board_call *known_calls(const struct health *health, int rank, int slot)
@@ -53,6 +61,14 @@ bool known_to_be_stopped(const struct health *health, int rank, uint64_t now_ns)
 {
     if (!team_shares_host(health->team, rank)) return remote_is_stopped(health, rank, now_ns);
     return health_is_stopped(health, rank);
+}
+
+bool known_report(const struct health *health, int rank, struct peer_report *report)
+{
+    struct network *const network = health->network;
+    if (network == NULL || network->is_stopped || team_shares_host(health->team, rank)) return false;
+    network->control->ops->report(network->control, rank, report);
+    return true;
 }
 
 bool known_silence(const struct health *health, int rank, uint64_t now_ns,

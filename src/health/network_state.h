@@ -40,7 +40,7 @@ struct remote_rank {
     struct board_progress progress;
     bool has_finding; /* it said which rank it takes to hold that call up */
     struct board_finding finding;
-    uint64_t withdrawn;                             /* as on a board */
+    uint64_t withdrawn, left_at;                    /* as on a board */
     struct board_call *calls[TRANSPORT_SLOT_COUNT]; /* BOARD_CALLS of a slot; NULL: none was told */
 };
 
@@ -62,9 +62,15 @@ struct network {
     bool is_judged; /* its verdict is known to all */
 };
 
-enum { CONTROL_MESSAGE_BYTES = 296, CONTROL_HEARTBEAT = 64, CONTROL_AGREEMENT, CONTROL_WITHDRAWN };
-/* The last three are kinds of control messages of other sizes, see heartbeats.c, recover.c and
- * withdrawn.c. */
+enum {
+    CONTROL_MESSAGE_BYTES = 296,
+    CONTROL_HEARTBEAT = 64,
+    CONTROL_AGREEMENT,
+    CONTROL_WITHDRAWN,
+    CONTROL_EXCLUDED
+};
+/* The last four are kinds of control messages of other sizes, see heartbeats.c, recover.c,
+ * withdrawn.c and exclusion.c. */
 /* hear.c: a control message of that many bytes has come. It is called by the transport, and may
  * only tell and forget. */
 void remote_hear(void *context, int peer, const void *message, size_t bytes);

@@ -1,6 +1,7 @@
 #include "health/recover.h"
 
 #include "health/deaths.h"
+#include "health/exclusion.h"
 #include "health/known.h"
 #include "health/remote_rank.h"
 
@@ -11,6 +12,7 @@
 #include "base/status.h"
 #include "health/recover_state.h"
 #include "membership/rank_set.h"
+#include "membership/standing.h"
 #include "os/clock.h"
 
 static_assert((int)CONTROL_RING_BYTES_MAX >= (int)AGREEMENT_MESSAGE_BYTES_MAX,
@@ -46,6 +48,7 @@ void recover_send(void *context, int to, const void *bytes, size_t byte_count)
 {
     struct recovery *recovery = context;
     struct health *health = recovery->health;
+    if (recovery->is_secret && recovery->others[to].is_outsider) return;
     if (team_shares_host(health->team, to)) {
         write_to_ring(recovery, to, bytes, byte_count);
         return;
@@ -91,20 +94,38 @@ size_t recover_bytes(const struct health *health)
 
 /* ------------------------------------------------------------------------------------- messages */
 
-static void hear(struct recovery *recovery, int from, const void *bytes, size_t byte_count)
+/* What a message tells about the agreements that its sender takes part in: of each number in one
+ * only, whatever that is about. A rank that has gone on to a later agreement about something else, and
+ * was not heard in this one, was in another one of this number, too. */
+static void note_agreement(struct recovery *recovery, int from, uint64_t number, uint32_t about)
 {
-    uint64_t epoch;
-    if (!agreement_message_epoch(bytes, byte_count, &epoch)) return;
-    if (epoch > recovery->others[from].epoch) recovery->others[from].epoch = epoch;
-    struct agreement *of = NULL;
-    if (epoch == recovery->epoch) of = recovery->current;
-    if (epoch + 1 == recovery->epoch) of = recovery->previous;
+    struct other *const other = &recovery->others[from];
+    if (number > other->epoch) other->epoch = number;
+    if (recovery->current != NULL && number >= recovery->epoch && about != recovery->about &&
+        other->joined != recovery->epoch)
+        other->opposed = recovery->epoch;
+    if (number == recovery->epoch && about == recovery->about) other->joined = number;
     /* A message of an agreement that this rank's calls have not reached is dropped: its sender says
      * it again when this rank has come so far. */
-    if (epoch == recovery->epoch + 1 && recovery->ahead_ns == 0) {
+    const bool is_ahead = number == recovery->epoch + 1 && about == recovery->about;
+    if (is_ahead && !other->is_outsider && recovery->ahead_ns == 0) {
         recovery->ahead_ns = clock_now_ns();
         recovery->ahead = from;
     }
+}
+
+static void hear(struct recovery *recovery, int from, const void *bytes, size_t byte_count)
+{
+    uint64_t epoch;
+    const struct other *const other = &recovery->others[from];
+    if (!agreement_message_epoch(bytes, byte_count, &epoch)) return;
+    struct agreement *of = NULL;
+    note_agreement(recovery, from, standing_number(epoch), standing_about(epoch));
+    if (epoch == standing_epoch(recovery->epoch, recovery->about) && !other->is_outsider)
+        of = recovery->current;
+    else if (epoch == standing_epoch(recovery->epoch - 1, recovery->previous_about) &&
+             !other->was_outsider)
+        of = recovery->previous;
     if (of != NULL) agreement_hear(of, from, bytes, byte_count, clock_now_ns());
 }
 
@@ -162,10 +183,36 @@ static bool is_silent(struct recovery *recovery, int rank, uint64_t now_ns)
            silence_is_long(silence, remote_answered_ns(health, rank), now_ns);
 }
 
+/* Whether a rank that left may have gone on without this one. An older version does not say what it
+ * decided, and may have decided all that it spoke of. */
+static bool has_moved_on(const struct recovery *recovery, int rank)
+{
+    const struct other *const other = &recovery->others[rank];
+    const uint64_t told = known_left_at(recovery->health, rank);
+    struct exclusion exclusion;
+    const struct standing_self self = {.number = recovery->epoch,
+                                       .missed = recovery->missed,
+                                       .is_accused =
+                                           exclusion_of_self(recovery->health, &exclusion)};
+    return standing_has_moved_on(&self, told != 0 ? told - 1 : other->epoch, other->has_opposed);
+}
+
 enum standing recover_standing_of_lost(const struct recovery *recovery, int rank)
 {
-    const struct other *other = &recovery->others[rank];
-    return other->has_left && other->epoch >= recovery->epoch ? MOVED_ON : DECLARED_DEAD;
+    return recovery->others[rank].has_left && has_moved_on(recovery, rank) ? MOVED_ON : DECLARED_DEAD;
+}
+
+int recover_outvoted_by(const struct recovery *recovery)
+{
+    const int size = recovery->health->team->size;
+    int opposed = -1, count = 0, first = -1;
+    for (int r = 0; r < size; r++) {
+        const struct other *const other = &recovery->others[r];
+        if (other->standing == OPPOSED && opposed < 0 && !other->is_outsider) opposed = r;
+        if (other->standing == OPPOSED || other->is_outsider) continue;
+        if (count++ == 0) first = r;
+    }
+    return standing_is_majority(count, first == 0, size) ? -1 : opposed;
 }
 
 void recover_tell_lost(struct recovery *recovery, uint64_t now_ns)
@@ -177,13 +224,18 @@ void recover_tell_lost(struct recovery *recovery, uint64_t now_ns)
             continue;
         else if (other->is_lost)
             standing = recover_standing_of_lost(recovery, r);
+        else if (other->opposed == recovery->epoch)
+            standing = OPPOSED;
+        else if (other->is_outsider || other->is_given_up)
+            continue; /* suspected from the beginning */
         else if (is_silent(recovery, r, now_ns))
             standing = SUSPECTED;
         if (standing == other->standing) continue;
         other->standing = standing;
+        other->has_opposed |= standing == OPPOSED;
         if (standing == DECLARED_DEAD)
             agreement_declare_dead(recovery->current, r);
-        else if (standing == SUSPECTED || standing == MOVED_ON)
+        else if (standing != STANDS)
             agreement_suspect(recovery->current, r);
         else
             agreement_unsuspect(recovery->current, r);

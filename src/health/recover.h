@@ -16,8 +16,8 @@
  *
  * A rank that left is treated as dead: it takes no part any more. Its last messages are read first,
  * because it tells all others what it knows before it leaves.
- * If it had begun the current agreement when it left, it is treated as suspected: members of a team
- * that has grown leave the old one like that, and what they decided lives on.
+ * If it had decided something that this rank has not decided when it left, it is treated as suspected:
+ * members of a team that has grown leave the old one like that, and what they decided lives on.
  */
 #ifndef TUTTI_HEALTH_RECOVER_H
 #define TUTTI_HEALTH_RECOVER_H

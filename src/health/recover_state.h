@@ -10,17 +10,27 @@
 #include "membership/agreement.h"
 #include "membership/silence.h"
 
-/* MOVED_ON: it left, and may have decided the current agreement before, as a member of a new team has
- * that freed the old communicator. It counts as suspected: what it decided lives on elsewhere, so
- * the others must not go on as if it had died with that. */
-enum standing { STANDS, SUSPECTED, MOVED_ON, DECLARED_DEAD };
+/* OPPOSED: it takes part in the agreement of that number about something else, and has no vote in this
+ * one. It counts as suspected.
+ * MOVED_ON: it left, and may have decided the current agreement before, or an earlier one which this
+ * rank did not decide, as a member of a new team has that freed the old communicator. It counts as
+ * suspected: what it decided lives on elsewhere, so the others must not go on as if it had died with
+ * that. A rank that left without such a decision is as if dead: it knows none, and takes part in
+ * none. So ranks say when they leave which agreement they decided last. */
+enum standing { STANDS, SUSPECTED, OPPOSED, MOVED_ON, DECLARED_DEAD };
 
 /* Another rank, as the agreements see it. */
 struct other {
     enum standing standing; /* as the agreement knows it */
     bool is_lost;           /* dead or left, as was seen before its final messages were read */
     bool has_left;          /* lost because it left; its final messages are read in the same pass */
-    uint64_t epoch;         /* the highest of which it has said something */
+    bool is_outsider;       /* the current agreement excludes it, and does not hear it */
+    bool was_outsider;      /* the same of the previous one */
+    bool is_given_up;       /* the current agreement follows one that went on without it */
+    bool has_opposed;       /* it was OPPOSED once */
+    uint64_t epoch;         /* the highest number of which it has said something */
+    uint64_t joined;        /* the highest number at which it was in this rank's agreement; 0: at none */
+    uint64_t opposed;       /* the number of this rank's last agreement that it was not in; 0: of none */
     struct silence silence; /* of a rank of another host, since it was told something */
     uint64_t read;          /* of its messages */
 };
@@ -35,7 +45,10 @@ struct sent {
 struct recovery {
     struct health *health;
     struct agreement *current, *previous; /* or NULL */
-    uint64_t epoch;                       /* of the current one */
+    uint64_t epoch;                       /* number of the current one */
+    uint32_t about, previous_about;       /* what they are about, see health/agree.h; 0: who is left */
+    bool is_secret;                       /* outsiders hear nothing of the current one */
+    uint64_t missed; /* the first agreement without this rank, see membership/standing.h; 0: none */
     atomic_bool has_begun; /* this rank's first one; else it has only heard what others say */
     uint64_t written;      /* messages */
     struct sent sent[CONTROL_RING_KEPT];
@@ -55,6 +68,9 @@ void recover_send(void *context, int to, const void *bytes, size_t byte_count);
 void recover_read_rings(struct recovery *recovery);
 /* How the current agreement has to see a rank that is lost: as dead, or as moved on. */
 enum standing recover_standing_of_lost(const struct recovery *recovery, int rank);
+/* The first rank that takes part in another agreement than the current one and is not excluded by this
+ * one, if so many ranks do that the others are no majority; -1: they may be. */
+int recover_outvoted_by(const struct recovery *recovery);
 /* Finds out which ranks are dead or have left; and, when their final messages have been heard,
  * tells the current agreement of it. */
 void recover_look(struct recovery *recovery, uint64_t now_ns);

@@ -102,6 +102,13 @@ bool remote_has_left(const struct health *health, int rank)
     return flags != NULL && atomic_load_explicit(&flags->has_left, memory_order_acquire);
 }
 
+uint64_t remote_left_at(const struct health *health, int rank)
+{
+    const struct remote_rank *remote =
+        remote_of(health, rank) != NULL ? remote_find(health->network, rank) : NULL;
+    return remote != NULL ? remote->left_at : 0;
+}
+
 struct board_call *remote_calls(const struct health *health, int rank, int slot)
 {
     static const struct board_call none[BOARD_CALLS]; /* of which none has begun */
@@ -224,9 +231,14 @@ void remote_tell_failure(struct network *network)
 
 void remote_tell_leaving(struct network *network)
 {
+    const struct health *const health = network->health;
+    const struct control_message message = {
+        .kind = CONTROL_LEFT,
+        .begun = atomic_load_explicit(&health->board->ranks[health->board_number].left_at,
+                                      memory_order_relaxed)};
     for (int at = 0, r; (r = team_next_remote(network->health->team, &at)) >= 0;)
         if (is_there(network, r))
-            (void)tell_final(network, r, &(struct control_message){.kind = CONTROL_LEFT});
+            (void)tell_final(network, r, &message);
 }
 
 void remote_ask(struct health *health, int rank, int slot, uint64_t begun)

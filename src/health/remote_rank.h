@@ -23,6 +23,8 @@ bool remote_ask_all(struct health *health, int slot, uint64_t begun);
 bool remote_ask_after(struct health *health, int rank, int slot, uint64_t begun);
 /* Whether it said that it leaves. Any thread. */
 bool remote_has_left(const struct health *health, int rank);
+/* Of a rank that left: 1 + the last agreement that it may have decided; 0: it has not said. */
+uint64_t remote_left_at(const struct health *health, int rank);
 /* Its latest calls in a slot, as far as it told them; to be read only. */
 struct board_call *remote_calls(const struct health *health, int rank, int slot);
 /* The latest call of which it told, and whether it was in one; and (hearsay) which rank it took to

@@ -41,7 +41,7 @@ enum tutti_status withdrawn_status(const struct health *health, int rank, uint64
 static void tell_other_hosts(struct health *health, const int *ranks, int count, uint64_t word)
 {
     struct network *const network = health->network;
-    const struct withdrawn_message message = {.kind = CONTROL_WITHDRAWN, .word = word};
+    const struct word_message message = {.kind = CONTROL_WITHDRAWN, .word = word};
     for (int i = 0; i < count; i++)
         if (remote_of(health, ranks[i]) != NULL &&
             network->control->ops->tell(network->control, ranks[i], &message, sizeof message) !=

@@ -524,7 +524,7 @@ static bool is_outlived(const struct agreement *a)
     return memcmp(a->ballot_dead, a->dead, a->set_words * sizeof *a->dead) != 0;
 }
 
-/* A quorum has promised; and, where the value is still open, all that are thought to be there. */
+/* A quorum has promised; and, where the value is open, all that are thought to be there, a quorum, too. */
 static bool may_propose(const struct agreement *a)
 {
     if (!is_quorum(a, a->promised_by)) return false;
@@ -533,7 +533,7 @@ static bool may_propose(const struct agreement *a)
         const uint64_t settled = a->promised_by[i] | a->suspected[i] | a->dead[i];
         if (settled != rank_set_mask(a->size, i)) return false;
     }
-    return true;
+    return agreement_may_decide(a);
 }
 
 /* Makes the value: the set of the ranks whose word is here, without ranks that seem to have gone

@@ -58,6 +58,10 @@
  * common; and a rank that has heard of v and lives takes part in every ballot by all, whether or
  * not it is a voter.
  *
+ * The set of a decision is a quorum itself: of a majority ballot it has a majority, of a ballot by all
+ * all that are not declared dead. So ranks that it leaves out, and that never hear of it, cannot be a
+ * majority of their own in the agreements that come next.
+ *
  * So decisions differ at most from those of ranks that had died before the ballot began that won,
  * and only after most members died. Sides of a partition: at most one can have a majority, and a
  * side whose others are merely unreachable has no rank to declare dead. A rank that cannot get a

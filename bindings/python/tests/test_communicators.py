@@ -320,6 +320,22 @@ def test_a_revoked_communicator_can_be_replaced(comm):
         same.barrier()
 
 
+@pytest.mark.ranks(3)
+def test_a_sick_rank_is_put_out(comm):
+    with pytest.raises(tutti.InvalidArgument, match="cause"):
+        comm.exclude([(comm.rank + 1) % 3], "bored")
+    if comm.rank == 1:
+        with pytest.raises(tutti.Excluded, match="late.*two of three steps") as caught:
+            comm.barrier()
+        assert caught.value.culprit == 1
+        with pytest.raises(tutti.Excluded):
+            comm.shrink()
+        return
+    with comm.exclude([1], "late", "two of three steps") as smaller:
+        assert (smaller.rank, smaller.size) == (comm.rank // 2, 2)
+        assert smaller.allreduce(np.ones(3)).tolist() == [2, 2, 2]
+
+
 @pytest.mark.ranks(2)
 def test_different_calls_are_a_mismatch(comm):
     with pytest.raises(tutti.Mismatch) as caught:

@@ -25,6 +25,7 @@ STRUCTS = {
     "tutti_id": _header.Id,
     "tutti_store": _header.Store,
     "tutti_comm_options": _header.CommOptions,
+    "tutti_exclude_options": _header.ExcludeOptions,
     "tutti_grow_options": _header.GrowOptions,
     "tutti_axis": _header.Axis,
     "tutti_footprint": _header.Footprint,
@@ -73,6 +74,8 @@ def expected_values():
         yield f"TUTTI_{dtype.name.upper()}", int(dtype)
     for encoding in _header.Encoding:
         yield f"TUTTI_ENCODING_{encoding.name}", int(encoding)
+    for cause in _header.Cause:
+        yield f"TUTTI_CAUSE_{cause.name}", int(cause)
     for name, value in _header.OPERATIONS.items():
         yield f"(size_t)TUTTI_{name.upper()}", value
     for name in ("ANY_RANK", "ANY_TAG", "NO_COLOR"):
@@ -115,10 +118,11 @@ def test_every_struct_and_constant_of_the_header_is_here():
         ("tutti_encoding", _header.Encoding),
         ("tutti_integrity", _header.Integrity),
         ("tutti_encryption", _header.Encryption),
+        ("tutti_cause", _header.Cause),
     ):
         body = re.search(rf"enum {enum} \{{(.*?)\n\}};", text, re.S).group(1)
         body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
-        names = re.findall(r"TUTTI_(?:INTEGRITY_|ENCRYPTION_|ENCODING_)?(\w+)", body)
+        names = re.findall(r"TUTTI_(?:INTEGRITY_|ENCRYPTION_|ENCODING_|CAUSE_)?(\w+)", body)
         assert [name.lower() for name in names] == [member.name.lower() for member in known]
 
 

@@ -363,7 +363,7 @@ static bool hear_answer(int source, const char *data, size_t bytes)
             return false;
         answer.members = members;
     } else {
-        if (message.status < 0 || message.status > TUTTI_REVOKED || rest < 1 ||
+        if (message.status < 0 || message.status > TUTTI_EXCLUDED || rest < 1 ||
             rest > ORDER_TEXT_MAX || data[bytes - 1] != '\0')
             return false;
         answer.text = data + sizeof message;

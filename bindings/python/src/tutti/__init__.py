@@ -40,6 +40,7 @@ from ._errors import (
     InvalidArgument,
     Corrupt,
     Minority,
+    Excluded,
     Revoked,
     Mismatch,
     RankFailed,
@@ -47,7 +48,7 @@ from ._errors import (
     Truncated,
     Unsupported,
 )
-from ._header import ANY_RANK, ANY_TAG, Dtype, Encoding, Status
+from ._header import ANY_RANK, ANY_TAG, Cause, Dtype, Encoding, Status
 from ._library import library as _library
 from ._local import Local, LocalCounters, LocalResult
 from ._memory import Registration, empty, register
@@ -128,6 +129,8 @@ __all__ = [
     "Message",
     "Corrupt",
     "Minority",
+    "Cause",
+    "Excluded",
     "Revoked",
     "Mismatch",
     "Noise",

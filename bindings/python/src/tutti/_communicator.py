@@ -172,6 +172,16 @@ class Options(TypedDict, total=False):
 _OPTIONS = frozenset(Options.__annotations__)
 
 
+def _cause_of(cause: "Union[_header.Cause, str]") -> int:
+    if not isinstance(cause, str):
+        return int(cause)
+    try:
+        return int(_header.Cause[cause.upper()])
+    except KeyError:
+        names = ", ".join(member.name.lower() for member in _header.Cause)
+        raise invalid(Status.INVALID_OPTIONS, f"cause must be one of {names}, is {cause!r}") from None
+
+
 def _comm_options(options: Options) -> _header.CommOptions:
     unknown = options.keys() - _OPTIONS
     if unknown:
@@ -364,6 +374,33 @@ class Communicator:
         Collective over them. Raises Minority where most ranks are out of reach, and may go on by themselves.
         """
         made = self._derive(library.comm_shrink, _options_address(options))
+        assert made is not None
+        return made
+
+    def exclude(
+        self,
+        ranks: Sequence[int],
+        cause: "Union[_header.Cause, str]" = _header.Cause.NONE,
+        reason: Optional[str] = None,
+        **options: "Unpack[Options]",
+    ) -> "Communicator":
+        """A communicator without these ranks, even if they are alive, and against their will.
+
+        Collective over the other ranks that are alive, with the same list on each; more than half of all ranks must
+        call. The first call ends all operations, on all ranks, with Excluded. The causes are "late", "stalled",
+        "corrupt" and "device"; all ranks are told the cause and the reason.
+        """
+        numbers = [integer("ranks", rank, 0, Status.INVALID_RANK, 2**31 - 1) for rank in ranks]
+        comm_options = _comm_options(options)
+        wanted = _header.ExcludeOptions(
+            size_bytes=ctypes.sizeof(_header.ExcludeOptions),
+            cause=_cause_of(cause),
+            reason=None if reason is None else text("reason", reason),
+            comm_options=ctypes.addressof(comm_options),
+        )
+        made = self._derive(
+            library.comm_exclude, (ctypes.c_int * len(numbers))(*numbers), len(numbers), ctypes.byref(wanted)
+        )
         assert made is not None
         return made
 

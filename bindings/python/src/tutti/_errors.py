@@ -75,6 +75,11 @@ class Revoked(Error):
     """Somebody called revoke() (REVOKED); shrink() goes on."""
 
 
+class Excluded(Error):
+    """Ranks are put out of the communicator (EXCLUDED). `culprit` is the first of them: if it is this rank, end this
+    process, else call exclude() with the same ranks."""
+
+
 class Corrupt(Error):
     """What a rank sent arrives changed, also when it is sent again (CORRUPT)."""
 
@@ -94,6 +99,7 @@ _CLASSES = {
     Status.MINORITY: Minority,
     Status.CORRUPT: Corrupt,
     Status.REVOKED: Revoked,
+    Status.EXCLUDED: Excluded,
     Status.UNSUPPORTED: Unsupported,
 }
 

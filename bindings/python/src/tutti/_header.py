@@ -53,6 +53,17 @@ class Status(IntEnum):
     MINORITY = 29
     CORRUPT = 30
     REVOKED = 31
+    EXCLUDED = 32
+
+
+class Cause(IntEnum):
+    """Why a rank is put out; what `cause=` of exclude() names."""
+
+    NONE = 0
+    LATE = 1
+    STALLED = 2
+    CORRUPT = 3
+    DEVICE = 4
 
 
 class Encoding(IntEnum):
@@ -164,6 +175,16 @@ class CommOptions(ctypes.Structure):
         ("integrity", Int),
         ("encryption", Int),
         ("encodings", ctypes.c_char_p),
+    ]
+
+
+class ExcludeOptions(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("cause", Int),
+        ("reserved", Int),
+        ("reason", ctypes.c_char_p),
+        ("comm_options", Pointer),
     ]
 
 
@@ -340,6 +361,7 @@ FUNCTIONS = {
     "comm_revoke_because": (Int, (Pointer, ctypes.c_char_p)),
     "comm_agree": (Int, (Pointer, Pointer)),
     "comm_shrink": (Int, (Pointer, Pointer, Pointer)),
+    "comm_exclude": (Int, (Pointer, Pointer, Int, Pointer, Pointer)),
     "comm_grow": (Int, (Pointer, Pointer, Pointer)),
     "comm_replace": (Int, (Pointer, Pointer, Pointer)),
     "comm_join": (Int, (Pointer, Pointer)),
