@@ -25,11 +25,13 @@
 extern "C" {
 #endif
 
+/* -------------------------------------------------------------------------------------- signs */
+
 /* What one rank knows of another. */
 struct tutti_signs {
-    size_t size_bytes;      /* set by the caller to sizeof(struct tutti_signs) */
-    uint64_t now_ns;        /* when, of CLOCK_MONOTONIC */
-    uint64_t held_ns;       /* how long it has held this rank up in all; the machine's part is taken off */
+    size_t size_bytes; /* set by the caller to sizeof(struct tutti_signs) */
+    uint64_t now_ns;   /* when, of CLOCK_MONOTONIC */
+    uint64_t held_ns; /* how long it has held this rank up in all; the machine's part is taken off */
     uint64_t corrupt_count; /* frames and messages from it that arrived changed, in all */
     int is_stalled;         /* 1: its process does not run, as far as is visible without asking */
     int has_failed_device;  /* 1: the communicator failed because its GPU failed */
@@ -42,20 +44,22 @@ struct tutti_signs {
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_signs(struct tutti_comm *comm, int rank,
                                                             struct tutti_signs *signs);
 
+/* ------------------------------------------------------------------------------------- policy */
+
 /* The thresholds. 0 means the default, which TUTTI_EXCLUDE_POLICY_INIT leaves. */
 struct tutti_exclude_policy {
     size_t size_bytes;  /* sizeof(struct tutti_exclude_policy); TUTTI_EXCLUDE_POLICY_INIT sets it */
     uint64_t window_ns; /* signs are counted in windows of this length: 10 s */
-    double late_share_max;      /* a window is late if the rank held this one up for this share: 0.25 */
-    double late_share_min;      /* and healthy below this share: 0.1; at most late_share_max */
-    int late_windows;           /* so many late windows, with no healthy one between, are a verdict: 6 */
-    int reserved;               /* 0 */
-    uint64_t stalled_ns;        /* not running for so long is a verdict: 60 s */
+    double late_share_max; /* a window is late if the rank held this one up for this share: 0.25 */
+    double late_share_min; /* and healthy below this share: 0.1; at most late_share_max */
+    int late_windows;      /* so many late windows, with no healthy one between, are a verdict: 6 */
+    int reserved;          /* 0 */
+    uint64_t stalled_ns;   /* not running for so long is a verdict: 60 s */
     uint64_t corrupt_count_max; /* so many changes in one window are a verdict: 16 */
 };
-#define TUTTI_EXCLUDE_POLICY_INIT                                          \
-    {                                                                      \
-        sizeof(struct tutti_exclude_policy), 0, 0.0, 0.0, 0, 0, 0, 0       \
+#define TUTTI_EXCLUDE_POLICY_INIT                                    \
+    {                                                                \
+        sizeof(struct tutti_exclude_policy), 0, 0.0, 0.0, 0, 0, 0, 0 \
     }
 
 /* The memory of a policy for one rank: the caller's, all 0 at first. Its members are the policy's. */

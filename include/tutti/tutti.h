@@ -503,15 +503,15 @@ enum tutti_cause {
 };
 
 struct tutti_exclude_options {
-    size_t size_bytes;      /* sizeof(struct tutti_exclude_options); TUTTI_EXCLUDE_OPTIONS_INIT sets it */
+    size_t size_bytes; /* sizeof(struct tutti_exclude_options); TUTTI_EXCLUDE_OPTIONS_INIT sets it */
     enum tutti_cause cause; /* of ranks that call with the same list, the first one's counts */
     int reserved;           /* 0 */
     const char *reason; /* more about it, for messages; copied, up to about 100 characters; or NULL */
     const struct tutti_comm_options *comm_options; /* as for tutti_comm_split; or NULL */
 };
-#define TUTTI_EXCLUDE_OPTIONS_INIT                                              \
-    {                                                                           \
-        sizeof(struct tutti_exclude_options), TUTTI_CAUSE_NONE, 0, NULL, NULL   \
+#define TUTTI_EXCLUDE_OPTIONS_INIT                                            \
+    {                                                                         \
+        sizeof(struct tutti_exclude_options), TUTTI_CAUSE_NONE, 0, NULL, NULL \
     }
 
 /* Makes a communicator of the ranks that are left, in their old order, without the listed ranks, even

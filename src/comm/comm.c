@@ -6,7 +6,7 @@
  *
  *     comm.c public functions · mesh.c a grid of communicators · grow.c, newcomer.c processes join,
  *     enlarge.c the half that members and joiners have in common · measured.c racks and links,
- *     tournament.c measuring them · shrink.c going on after a failure, round.h what growing has in
+ *     tournament.c measuring them · exclude.c ranks are put out, signs.c of which sickness · shrink.c going on after a failure, round.h what growing has in
  *     common with it · derive.c split, dup, group · create.c making one, taking it apart · join.c
  *     its ranks come together · own_plan.c plans that a program writes · plans.c plans from files,
  *     stored_folder.c and stored_plan.c those of the process · derived_list.c how often a list of

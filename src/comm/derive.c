@@ -448,8 +448,7 @@ static enum tutti_status create_of_list(struct roster *roster,
         return error_set(TUTTI_NO_MEMORY, "tutti_%s: out of memory", roster->function);
     memcpy(what, roster->ranks, sizeof *what * (size_t)roster->size);
     memcpy(what + roster->size, &number, sizeof number);
-    if (secret != NULL)
-        memcpy(what + roster->size + 2, secret, SECRET_WORDS * sizeof *what);
+    if (secret != NULL) memcpy(what + roster->size + 2, secret, SECRET_WORDS * sizeof *what);
     what[words - 1] = (int32_t)kind;
     const enum tutti_status status = create(roster, options, what, sizeof *what * words, created);
     free(what);

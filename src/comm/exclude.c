@@ -36,8 +36,8 @@ static enum tutti_status read_ranks(struct excluding *excluding, const int *rank
     const int size = excluding->comm->team.size, own = excluding->comm->team.rank;
     if (ranks == NULL || rank_count < 1 || rank_count >= size)
         return error_set(TUTTI_INVALID_RANK,
-                         "tutti_comm_exclude: ranks must be a list of 1 to %d ranks, has %d", size - 1,
-                         ranks != NULL ? rank_count : 0);
+                         "tutti_comm_exclude: ranks must be a list of 1 to %d ranks, has %d",
+                         size - 1, ranks != NULL ? rank_count : 0);
     for (int i = 0; i < rank_count; i++) {
         if (ranks[i] < 0 || ranks[i] >= size)
             return error_set(TUTTI_INVALID_RANK,
@@ -68,10 +68,11 @@ static enum tutti_status read_options(struct excluding *excluding,
     if (user != NULL)
         TRY(SIZED_READ("tutti_comm_exclude: options", tutti_exclude_options, user, own));
     if ((int)own->cause < TUTTI_CAUSE_NONE || own->cause > TUTTI_CAUSE_DEVICE || own->reserved != 0)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "tutti_comm_exclude: options.cause must be a value of enum tutti_cause, and "
-                         "reserved 0, are %d and %d",
-                         (int)own->cause, own->reserved);
+        return error_set(
+            TUTTI_INVALID_OPTIONS,
+            "tutti_comm_exclude: options.cause must be a value of enum tutti_cause, and "
+            "reserved 0, are %d and %d",
+            (int)own->cause, own->reserved);
     return options_check_comm(own->comm_options);
 }
 
@@ -96,9 +97,8 @@ static void accuse(const struct excluding *excluding)
     }
     health_name_rank(health, excluding->comm->team.rank, by, sizeof by);
     health_fail(health, NULL, TUTTI_EXCLUDED, who.first, "%s excludes rank%s %.40s: %s%s%.100s", by,
-                who.count > 1 ? "s" : "", who.text,
-                exclusion_cause_text(excluding->options.cause), reason != NULL ? ": " : "",
-                reason != NULL ? reason : "");
+                who.count > 1 ? "s" : "", who.text, exclusion_cause_text(excluding->options.cause),
+                reason != NULL ? ": " : "", reason != NULL ? reason : "");
 }
 
 /* Whether this rank tells that one: all tell ranks of their host, and the first two tell the others,
@@ -111,7 +111,7 @@ static bool is_teller(const struct excluding *excluding, const struct tutti_comm
 /* Ranks that are not in the new communicator: those that were to go, and others that were lost or
  * called something else. The new ranks have the old order. */
 static void tell_decided(const struct excluding *excluding, const uint64_t *left,
-                                      const struct tutti_comm *created)
+                         const struct tutti_comm *created)
 {
     for (int r = 0; r < excluding->comm->team.size; r++)
         if (!rank_set_has(left, r) && is_teller(excluding, created, r)) tell(excluding, r, true);

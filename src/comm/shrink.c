@@ -89,8 +89,8 @@ static enum tutti_status share_secret(struct tutti_comm *comm, const struct shri
         struct agreed agreed;
         TRY(agree_once(comm, wish, words[i], meeting->set, true, &agreed));
         secret[i] = agreed.word;
-        *are_all &= *own != TUTTI_OK || round_are_all_in(agreed.set, survivors->ranks,
-                                                         survivors->rank_count);
+        *are_all &= *own != TUTTI_OK ||
+                    round_are_all_in(agreed.set, survivors->ranks, survivors->rank_count);
     }
     explicit_bzero(words, sizeof words);
     return TUTTI_OK;
@@ -121,8 +121,9 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct shrink_wish 
 }
 
 /* For shrink_once: all of a meeting's ranks, or NO_MEMORY. */
-static enum tutti_status note_survivors(const struct tutti_comm *comm, const struct shrink_wish *wish,
-                                        const struct agreed *agreed, struct meeting *meeting)
+static enum tutti_status note_survivors(const struct tutti_comm *comm,
+                                        const struct shrink_wish *wish, const struct agreed *agreed,
+                                        struct meeting *meeting)
 {
     const size_t words = rank_set_words(comm->team.size);
     meeting->survivors =
@@ -172,9 +173,9 @@ static enum tutti_status meet_and_agree(struct tutti_comm *comm, const struct sh
     const enum tutti_status ended =
         agree_once(comm, wish, round_word_of(status), meeting->set, false, &agreed);
     const uint64_t word = ended == TUTTI_OK ? agreed.word : 0;
-    const bool all_have = word == UINT64_MAX &&
-                          round_are_all_in(agreed.set, meeting->survivors.ranks,
-                                           meeting->survivors.rank_count);
+    const bool all_have =
+        word == UINT64_MAX &&
+        round_are_all_in(agreed.set, meeting->survivors.ranks, meeting->survivors.rank_count);
     if (all_have && wish->left != NULL)
         memcpy(wish->left, meeting->set, rank_set_words(comm->team.size) * sizeof *wish->left);
     if (all_have) return TUTTI_OK;
@@ -196,8 +197,7 @@ static enum tutti_status shrink_once(struct tutti_comm *comm, const struct shrin
                          "tutti_%s: the others take rank %d for dead and went on without it",
                          wish->function, comm->team.rank);
     const enum tutti_status noted = note_survivors(comm, wish, &agreed, &meeting);
-    const enum tutti_status status =
-        meet_and_agree(comm, wish, &meeting, noted, is_over, created);
+    const enum tutti_status status = meet_and_agree(comm, wish, &meeting, noted, is_over, created);
     forget_survivors(&meeting);
     return status;
 }

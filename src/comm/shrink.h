@@ -15,9 +15,9 @@
 #include "tutti/tutti.h"
 
 struct shrink_wish {
-    const char *function;     /* the public one, without "tutti_" */
-    const uint64_t *excluded; /* a set of ranks without this one; NULL: none */
-    uint32_t about;           /* of excluded, see health/agree.h */
+    const char *function;                     /* the public one, without "tutti_" */
+    const uint64_t *excluded;                 /* a set of ranks without this one; NULL: none */
+    uint32_t about;                           /* of excluded, see health/agree.h */
     const struct tutti_comm_options *options; /* of the new communicator; checked, or NULL */
     uint64_t *left; /* room for a set: the ranks of the new communicator; NULL: not wanted */
 };

@@ -34,7 +34,7 @@ enum tutti_status tutti_comm_signs(struct tutti_comm *comm, int rank, struct tut
                          "tutti_comm_signs: rank must be another rank, 0 to %d, is %d",
                          comm->team.size - 1, rank);
     struct tutti_signs own = {.size_bytes = sizeof own, .now_ns = clock_now_ns()};
-    own.held_ns = atomic_load_explicit(&comm->health.straggler.held_ns[rank], memory_order_relaxed);
+    own.held_ns = straggler_held_ns(&comm->health.straggler, rank);
     if (domain_try_lock(&comm->team.domain)) {
         look(comm, rank, &own);
         domain_unlock(&comm->team.domain);

@@ -36,8 +36,8 @@ int agree_gone_ahead(struct health *health, uint64_t now_ns)
 struct wish {
     const char *function;
     uint64_t word;
-    const uint64_t *voters; /* NULL: all */
-    bool needs_all;         /* a decision about some ranks is of no use */
+    const uint64_t *voters;              /* NULL: all */
+    bool needs_all;                      /* a decision about some ranks is of no use */
     const struct agree_without *without; /* NULL: nobody is excluded */
     const uint64_t *among;               /* ranks that are waited for; NULL: all */
 };
@@ -187,9 +187,8 @@ static void note_end(struct recovery *recovery)
 {
     const struct agreement *const current = recovery->current;
     struct standing_self self = {.number = recovery->epoch, .missed = recovery->missed};
-    standing_note_end(&self,
-                      agreement_state(current) == AGREEMENT_DECIDED &&
-                          rank_set_has(agreement_set(current), recovery->health->team->rank));
+    standing_note_end(&self, agreement_state(current) == AGREEMENT_DECIDED &&
+                                 rank_set_has(agreement_set(current), recovery->health->team->rank));
     recovery->missed = self.missed;
 }
 
@@ -249,8 +248,8 @@ enum tutti_status agree_among(struct health *health, const char *function, uint6
 /* 1 + the number of the last agreement that this rank may have decided. */
 static uint64_t left_at(const struct recovery *recovery)
 {
-    const bool is_decided = recovery->current != NULL &&
-                            agreement_state(recovery->current) == AGREEMENT_DECIDED;
+    const bool is_decided =
+        recovery->current != NULL && agreement_state(recovery->current) == AGREEMENT_DECIDED;
     return recovery->epoch + (is_decided || recovery->epoch == 0 ? 1 : 0);
 }
 

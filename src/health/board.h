@@ -90,7 +90,7 @@ struct board_rank {
     _Atomic int32_t awaited_root;
     _Atomic uint64_t withdrawn; /* the last meeting that it gave up, see withdrawn.h */
     _Atomic uint64_t excluded;  /* others write it: whether they put it out, see exclusion.h */
-    _Atomic uint64_t left_at;   /* when it leaves: 1 + the last agreement that it may have decided */
+    _Atomic uint64_t left_at; /* when it leaves: 1 + the last agreement that it may have decided */
 };
 static_assert(sizeof(struct board_rank) == 128, "nobody writes the line of another's state");
 

@@ -199,7 +199,8 @@ static bool has_moved_on(const struct recovery *recovery, int rank)
 
 enum standing recover_standing_of_lost(const struct recovery *recovery, int rank)
 {
-    return recovery->others[rank].has_left && has_moved_on(recovery, rank) ? MOVED_ON : DECLARED_DEAD;
+    return recovery->others[rank].has_left && has_moved_on(recovery, rank) ? MOVED_ON
+                                                                           : DECLARED_DEAD;
 }
 
 int recover_outvoted_by(const struct recovery *recovery)

@@ -29,8 +29,8 @@ struct other {
     bool is_given_up;       /* the current agreement follows one that went on without it */
     bool has_opposed;       /* it was OPPOSED once */
     uint64_t epoch;         /* the highest number of which it has said something */
-    uint64_t joined;        /* the highest number at which it was in this rank's agreement; 0: at none */
-    uint64_t opposed;       /* the number of this rank's last agreement that it was not in; 0: of none */
+    uint64_t joined;  /* the highest number at which it was in this rank's agreement; 0: at none */
+    uint64_t opposed; /* the number of this rank's last agreement that it was not in; 0: of none */
     struct silence silence; /* of a rank of another host, since it was told something */
     uint64_t read;          /* of its messages */
 };
@@ -46,8 +46,8 @@ struct recovery {
     struct health *health;
     struct agreement *current, *previous; /* or NULL */
     uint64_t epoch;                       /* number of the current one */
-    uint32_t about, previous_about;       /* what they are about, see health/agree.h; 0: who is left */
-    bool is_secret;                       /* outsiders hear nothing of the current one */
+    uint32_t about, previous_about; /* what they are about, see health/agree.h; 0: who is left */
+    bool is_secret;                 /* outsiders hear nothing of the current one */
     uint64_t missed; /* the first agreement without this rank, see membership/standing.h; 0: none */
     atomic_bool has_begun; /* this rank's first one; else it has only heard what others say */
     uint64_t written;      /* messages */

@@ -237,8 +237,7 @@ void remote_tell_leaving(struct network *network)
         .begun = atomic_load_explicit(&health->board->ranks[health->board_number].left_at,
                                       memory_order_relaxed)};
     for (int at = 0, r; (r = team_next_remote(network->health->team, &at)) >= 0;)
-        if (is_there(network, r))
-            (void)tell_final(network, r, &message);
+        if (is_there(network, r)) (void)tell_final(network, r, &message);
 }
 
 void remote_ask(struct health *health, int rank, int slot, uint64_t begun)

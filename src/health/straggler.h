@@ -109,6 +109,11 @@ static inline void straggler_wake(struct straggler *straggler, uint64_t now_ns)
 }
 /* A call is over, perhaps one in which it slept. */
 void straggler_end(struct health *health, const struct straggler_call *call);
+/* How long that rank has held this one up in all. Any thread. */
+static inline uint64_t straggler_held_ns(const struct straggler *straggler, int rank)
+{
+    return atomic_load_explicit(&straggler->held_ns[rank], memory_order_relaxed);
+}
 /* The answer for a rank of another host, and from it: about the call of that number in a slot. */
 struct straggler_answer straggler_answer(const struct health *health, int slot, uint64_t begun);
 void straggler_hear(struct health *health, int peer, int slot, uint64_t begun,

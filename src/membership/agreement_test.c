@@ -513,6 +513,8 @@ static void what_makes_no_sense_is_dropped(void **state)
     agreement_suspect(of(room, 2), 0);
     agreement_suspect(of(room, 2), 1); /* so rank 2 begins a ballot */
     for (int rank = 2; rank >= 0; rank--) agreement_tick(of(room, rank), room->now_ns);
+    agreement_unsuspect(of(room, 2), 0);
+    agreement_unsuspect(of(room, 2), 1); /* and may propose */
     while (room->next < room->count) {
         const struct letter letter = room->letters[room->next++];
         bool is_new = sample_count < 16;

@@ -30,7 +30,8 @@ static struct tutti_exclude_policy complete(const struct tutti_exclude_policy *u
     if (!(own.late_share_max > 0)) own.late_share_max = LATE_SHARE_MAX;
     if (!(own.late_share_min > 0)) own.late_share_min = LATE_SHARE_MIN;
     if (own.late_share_min > own.late_share_max)
-        own.late_share_min = own.late_share_max < LATE_SHARE_MIN ? own.late_share_max : LATE_SHARE_MIN;
+        own.late_share_min =
+            own.late_share_max < LATE_SHARE_MIN ? own.late_share_max : LATE_SHARE_MIN;
     return own;
 }
 
@@ -68,8 +69,7 @@ static enum tutti_cause judge_lateness(const struct tutti_exclude_policy *policy
                                        const struct window *window)
 {
     if (window->late_share < policy->late_share_min) history->late_windows = 0;
-    if (window->late_share >= policy->late_share_max &&
-        history->late_windows < policy->late_windows)
+    if (window->late_share >= policy->late_share_max && history->late_windows < policy->late_windows)
         history->late_windows++;
     return history->late_windows >= policy->late_windows ? TUTTI_CAUSE_LATE : TUTTI_CAUSE_NONE;
 }
@@ -83,11 +83,11 @@ static bool is_healthy(const struct tutti_exclude_policy *policy, const struct w
 static void end_window(const struct tutti_exclude_policy *policy,
                        struct tutti_exclude_history *history, const struct tutti_signs *signs)
 {
-    const struct window window = {
-        .late_share = (double)more(signs->held_ns, history->held_ns) /
-                      (double)(signs->now_ns - history->window_begin_ns),
-        .corrupt_count = more(signs->corrupt_count, history->corrupt_count),
-        .is_stalled = signs->is_stalled != 0};
+    const struct window window = {.late_share = (double)more(signs->held_ns, history->held_ns) /
+                                                (double)(signs->now_ns - history->window_begin_ns),
+                                  .corrupt_count =
+                                      more(signs->corrupt_count, history->corrupt_count),
+                                  .is_stalled = signs->is_stalled != 0};
     const enum tutti_cause late = judge_lateness(policy, history, &window);
     if (history->verdict == TUTTI_CAUSE_NONE)
         history->verdict = (int)late;

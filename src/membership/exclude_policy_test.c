@@ -137,10 +137,8 @@ static void a_failed_gpu_is_for_good_and_the_gravest_cause_counts(void **state)
 static void odd_input_does_no_harm(void **state)
 {
     struct patient patient;
-    struct tutti_exclude_policy odd = {.size_bytes = sizeof odd,
-                                       .late_share_max = -1,
-                                       .late_share_min = 7,
-                                       .late_windows = -3};
+    struct tutti_exclude_policy odd = {
+        .size_bytes = sizeof odd, .late_share_max = -1, .late_share_min = 7, .late_windows = -3};
     (void)state;
     admit(&patient);
     for (int i = 0; i < 3; i++) (void)live(&patient, 0.5);

@@ -23,7 +23,7 @@ static const uint64_t SECOND = 1000000000u;
 
 /* What each rank had in the end; shared by all. */
 struct ending {
-    _Atomic int size; /* of its last communicator; 0: none */
+    _Atomic int size;         /* of its last communicator; 0: none */
     _Atomic uint64_t members; /* by their first numbers */
     _Atomic pid_t pid;
     _Atomic int is_done;
@@ -197,8 +197,8 @@ static int vote(struct tutti_comm *comm, int rank, int size, uint64_t seed, void
     struct tutti_comm *smaller;
     const int sick = votes->sick[rank], last = size - 1;
     (void)seed;
-    enum tutti_status status = sick < 0 ? tutti_comm_shrink(comm, NULL, &smaller)
-                                        : exclude(comm, &sick, 1, &smaller);
+    enum tutti_status status =
+        sick < 0 ? tutti_comm_shrink(comm, NULL, &smaller) : exclude(comm, &sick, 1, &smaller);
     if (votes->team >> rank & 1 && !votes->may_retry) {
         RANKS_EXPECT(status == TUTTI_OK);
         return note_team(smaller, rank);
@@ -219,11 +219,11 @@ static void of_several_wishes_one_with_a_majority_comes_true(void **state)
         int size;
         struct votes votes;
     } cases[] = {
-        {3, {{1, 0, 1}, .team = 5}},              /* two put each other out, and one takes sides */
-        {3, {{1, 0, 0}, .team = 6}},              /* also against rank 0 */
+        {3, {{1, 0, 1}, .team = 5}}, /* two put each other out, and one takes sides */
+        {3, {{1, 0, 0}, .team = 6}}, /* also against rank 0 */
         {5, {{-1, -1, -1, 0, 0}, .team = 7, .goes_on = true}}, /* most just shrink */
-        {5, {{4, 4, 4, 0, 0}, .team = 7}},    /* a rank of another opinion is left out, too */
-        {4, {{3, 3, 1, 1}, .team = 3}},           /* half with rank 0 */
+        {5, {{4, 4, 4, 0, 0}, .team = 7}}, /* a rank of another opinion is left out, too */
+        {4, {{3, 3, 1, 1}, .team = 3}},    /* half with rank 0 */
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

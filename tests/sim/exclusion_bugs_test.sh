@@ -29,9 +29,6 @@ bug 'a rank that has gone on is taken for dead' "$standing" \
 bug 'a rank that has just decided is taken for dead' "$standing" \
     'return self->is_accused || has_opposed || decided >= lacking;' \
     'return self->is_accused || has_opposed || decided > lacking;'
-bug 'a rank that is to be put out takes others for dead' "$standing" \
-    'return self->is_accused || has_opposed || decided >= lacking;' \
-    'return has_opposed || decided >= lacking;'
 bug 'what a rank missed is forgotten' "$standing" \
     'self->missed = self->number;' \
     'self->missed = 0;'

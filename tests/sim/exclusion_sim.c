@@ -20,7 +20,14 @@
 #define LOOK_NS (5 * MILLISECOND)
 #define MEETING_NS (200 * MILLISECOND)
 
-enum { RANKS_MAX = 7, MEETINGS_MAX = 128, NUMBERS_MAX = 64, WISHES = 3, ROUNDS_MAX = 8, EVENTS_MAX = 400000 };
+enum {
+    RANKS_MAX = 7,
+    MEETINGS_MAX = 128,
+    NUMBERS_MAX = 64,
+    WISHES = 3,
+    ROUNDS_MAX = 8,
+    EVENTS_MAX = 400000
+};
 
 enum event_kind { BEGIN = SIM_MESSAGE + 1, TICK, PASS, LEFT, TOLD, CRASH, ARM, CUT, HEAL, CALM };
 
@@ -62,7 +69,7 @@ struct world {
     struct sim_story story;
     struct exclusion_sim_report *report;
     int size, host_count, host_of[RANKS_MAX];
-    bool is_fair; /* no crashes, cuts, mistakes */
+    bool is_fair;    /* no crashes, cuts, mistakes */
     uint64_t common; /* the wish that all but these ranks have; 0: none */
     struct rank ranks[RANKS_MAX];
     int meeting_count;
@@ -90,8 +97,7 @@ static void judge_team(struct world *w, const struct rank *rank)
         const struct rank *const other = &w->ranks[r];
         if (!sim_is_up(w->sim, r)) continue;
         has_living |= (excluded & bit(r)) != 0 && other->step != ENDED;
-        if (other->team != 0 &&
-            (other->team != rank->team || other->team_epoch != rank->team_epoch))
+        if (other->team != 0 && (other->team != rank->team || other->team_epoch != rank->team_epoch))
             story_fail(&w->story, "rank %d has the team %llx, rank %d has %llx", rank->self,
                        (unsigned long long)rank->team, r, (unsigned long long)other->team);
         if ((rank->team & bit(r)) && other->team == 0 && other->step != ENDED &&
@@ -262,11 +268,11 @@ static void arrive(struct rank *rank)
     struct world *const w = rank->world;
     const uint64_t epoch = rank->epochs[rank->past.number];
     int i = 0;
-    while (i < w->meeting_count &&
-           (w->meetings[i].epoch != epoch || w->meetings[i].set != rank->set))
+    while (i < w->meeting_count && (w->meetings[i].epoch != epoch || w->meetings[i].set != rank->set))
         i++;
     assert(i < MEETINGS_MAX);
-    if (i == w->meeting_count) w->meetings[w->meeting_count++] = (struct meeting){epoch, rank->set, 0};
+    if (i == w->meeting_count)
+        w->meetings[w->meeting_count++] = (struct meeting){epoch, rank->set, 0};
     w->meetings[i].arrived |= bit(rank->self);
     rank->meeting = i;
     rank->step = MEETING;
@@ -312,8 +318,8 @@ static void look_at_meeting(struct rank *rank)
     bool is_lost = sim_now_ns(w->sim) > rank->begin_ns + MEETING_NS;
     for (int r = 0; r < w->size; r++)
         if ((rank->set & bit(r)) && !(meeting->arrived & bit(r)))
-            is_lost |= rank->others[r].is_dead || rank->others[r].has_left ||
-                       rank->others[r].is_mistaken;
+            is_lost |=
+                rank->others[r].is_dead || rank->others[r].has_left || rank->others[r].is_mistaken;
     if (meeting->arrived != rank->set && !is_lost) return;
     rank->step = MET;
     begin_agreement(rank, meeting->arrived == rank->set ? UINT64_MAX : 0, &rank->set);
@@ -333,8 +339,7 @@ static void hear(struct rank *rank, int from, const void *bytes, size_t byte_cou
     if (epoch == rank->epochs[own]) other->joined = own;
     if (number == 0 || number > rank->past.number || number + 1 < rank->past.number) return;
     if (epoch != rank->epochs[number] || other->is_outsider) return;
-    agreement_hear(rank->agreements[number], from, bytes, byte_count,
-                   sim_now_ns(rank->world->sim));
+    agreement_hear(rank->agreements[number], from, bytes, byte_count, sim_now_ns(rank->world->sim));
     if (number == rank->past.number) review(rank);
 }
 
@@ -438,8 +443,8 @@ static uint64_t some_wish(struct world *w, int self)
 static void make_wishes(struct world *w)
 {
     const int sick = (int)sim_below(w->sim, (unsigned)w->size);
-    const bool has_common = sim_chance(w->sim, 600) &&
-                            is_majority(w, rank_set_mask(w->size, 0) & ~bit(sick));
+    const bool has_common =
+        sim_chance(w->sim, 600) && is_majority(w, rank_set_mask(w->size, 0) & ~bit(sick));
     const bool all_agree = sim_chance(w->sim, 600);
     if (has_common && all_agree) w->common = bit(sick);
     for (int r = 0; r < w->size; r++) {
@@ -475,20 +480,21 @@ static void plan_faults(struct world *w)
         const uint64_t from_ns = some_time(w);
         sim_at(w->sim, from_ns, CUT, SIM_NOBODY, sides, 0);
         if (sim_chance(w->sim, 700))
-            sim_at(w->sim, from_ns + sim_between(w->sim, 0, 2 * CALM_NS), HEAL, SIM_NOBODY, sides, 0);
+            sim_at(w->sim, from_ns + sim_between(w->sim, 0, 2 * CALM_NS), HEAL, SIM_NOBODY, sides,
+                   0);
     }
 }
 
 static void set_up(struct world *w)
 {
     static const unsigned lost_permille[] = {0, 0, 10, 100, 300};
-    const struct sim_weather weather = {
-        .lost_permille = lost_permille[sim_below(w->sim, 5)],
-        .doubled_permille = sim_chance(w->sim, 300) ? 100 : 0,
-        .late_permille = sim_chance(w->sim, 500) ? 100 : 0,
-        .delay_ns_min = 20000,
-        .delay_ns_max = sim_chance(w->sim, 500) ? 60000 : 2 * MILLISECOND,
-        .late_ns_max = 20 * MILLISECOND};
+    const struct sim_weather weather = {.lost_permille = lost_permille[sim_below(w->sim, 5)],
+                                        .doubled_permille = sim_chance(w->sim, 300) ? 100 : 0,
+                                        .late_permille = sim_chance(w->sim, 500) ? 100 : 0,
+                                        .delay_ns_min = 20000,
+                                        .delay_ns_max =
+                                            sim_chance(w->sim, 500) ? 60000 : 2 * MILLISECOND,
+                                        .late_ns_max = 20 * MILLISECOND};
     w->size = 2 + (int)sim_below(w->sim, RANKS_MAX - 1);
     w->host_count = 1 + (int)sim_below(w->sim, 4);
     sim_set_weather(w->sim, &weather);
@@ -592,10 +598,11 @@ int exclusion_sim_main(int argument_count, char **arguments)
     for (uint64_t i = 0; i < seeds.count && !report.has_failed; i++)
         exclusion_sim_run(seeds.first + i, seeds.is_verbose, &report);
     if (report.has_failed) return printf("%s\n", report.message), 1;
-    printf("%llu schedules from seed %llu held: %u events, %u messages; have a team %u, put out %u, "
-           "left out %u, outvoted %u, gave up %u, crashed %u, cuts %u\n",
-           (unsigned long long)seeds.count, (unsigned long long)seeds.first, report.events,
-           report.messages, report.made, report.put_out, report.left_out, report.outvoted,
-           report.given_up, report.crashed, report.partitioned);
+    printf(
+        "%llu schedules from seed %llu held: %u events, %u messages; have a team %u, put out %u, "
+        "left out %u, outvoted %u, gave up %u, crashed %u, cuts %u\n",
+        (unsigned long long)seeds.count, (unsigned long long)seeds.first, report.events,
+        report.messages, report.made, report.put_out, report.left_out, report.outvoted,
+        report.given_up, report.crashed, report.partitioned);
     return 0;
 }

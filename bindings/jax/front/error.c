@@ -62,7 +62,8 @@ static enum front_class class_of(enum tutti_status status)
     case TUTTI_UNEXPECTED_FULL:
     case TUTTI_MINORITY:
     case TUTTI_CORRUPT:
-    case TUTTI_REVOKED: break;
+    case TUTTI_REVOKED:
+    case TUTTI_EXCLUDED: break;
     }
     return FRONT_ERR_OTHER;
 }

@@ -215,6 +215,7 @@ static enum tf_code code_of(enum tutti_status status)
     case TUTTI_UNSUPPORTED: return TF_CODE_UNIMPLEMENTED;
     case TUTTI_PROC_FAILED:
     case TUTTI_MINORITY:
+    case TUTTI_EXCLUDED:
     case TUTTI_REVOKED: return TF_CODE_UNAVAILABLE;
     case TUTTI_IN_PROGRESS:
     case TUTTI_INVALID_COMM:
