@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agree.h"
+#include "base/group_depth.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/sized.h"
@@ -396,6 +397,10 @@ enum tutti_status tutti_adapt_observe(struct tutti_adapt *a, const struct tutti_
     struct wish wish = {.settings = a->settings};
     if (decision != NULL)
         TRY(SIZED_CHECK_RESULT("tutti_adapt_observe: decision", tutti_adapt_decision, decision));
+    if (group_is_open()) /* the allgather would only start */
+        return error_set(TUTTI_INVALID_REQUEST,
+                         "tutti_adapt_observe: must not be called between tutti_group_begin and "
+                         "tutti_group_end");
     TRY(gather(a, sample));
     for (int r = 0; r < a->size; r++)
         a->ranks[r] = (struct tutti_adapt_rank){a->samples[NUMBERS * r + NUMBER_STEP],

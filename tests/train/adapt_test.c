@@ -291,6 +291,9 @@ static int break_rules(struct tutti_comm *comm, int rank, int size, uint64_t see
     RANKS_EXPECT(tutti_adapt_observe(adapt, &sample, &decision) == TUTTI_OK && decision.call == 2);
     for (int r = 0; r < size; r++) RANKS_EXPECT(seen.links[r] > 0 && seen.links[r] < 60);
 
+    RANKS_EXPECT(tutti_group_begin() == TUTTI_OK);
+    RANKS_EXPECT(tutti_adapt_observe(adapt, &sample, &decision) == TUTTI_INVALID_REQUEST);
+    RANKS_EXPECT(tutti_group_end() == TUTTI_OK);
     seen.breaks_rules = true;
     RANKS_EXPECT(tutti_adapt_observe(adapt, &sample, &decision) == TUTTI_MISMATCH);
     RANKS_EXPECT(strstr(tutti_error_message(), "rank 0 has 'batch: 64', rank 1 has 'batch: 65'") !=

@@ -196,7 +196,7 @@ struct tutti_adapt_decision {
  * allreduce of four. INVALID_OPTIONS: a number of this rank's sample is negative or not finite, or
  * a policy wants settings that make no sense; MISMATCH: another rank's sample is so, or a policy
  * decided otherwise on another rank. In these cases settings stay as they were, and the next call
- * may work. Else the status of a collective. */
+ * may work. INVALID_REQUEST: this thread has a group open. Else the status of a collective. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_adapt_observe(struct tutti_adapt *adapt, const struct tutti_adapt_sample *sample,
                     struct tutti_adapt_decision *decision);
