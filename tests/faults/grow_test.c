@@ -18,7 +18,6 @@
 #include <cmocka.h>
 
 #include "os/clock.h"
-#include "tests/kit/cases.h"
 #include "tests/kit/chance.h"
 #include "tests/kit/elements.h"
 #include "tests/worlds/ranks.h"
@@ -512,6 +511,7 @@ int main(void)
     setenv("TUTTI_SOCKET_IFNAME", "lo", 0);
     cupboard = ranks_share(sizeof *cupboard);
     endings = ranks_share(RANKS_MAX * sizeof *endings);
+    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_team_grows_again_and_again),
         cmocka_unit_test(hosts_join),
@@ -524,5 +524,5 @@ int main(void)
         cmocka_unit_test(a_death_in_the_middle_is_another_round),
         cmocka_unit_test(a_joiner_that_dies_takes_nobody_along),
     };
-    return CASES_RUN_AT_ONCE(tests, 4);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
