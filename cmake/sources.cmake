@@ -163,6 +163,9 @@ tutti_folder(library src/comm
     counters.c create.c derive.c derived_list.c enlarge.c explain.c explain_encoding.c footprint.c grow.c id.c join.c knowledge.c comm.c
     measured.c mesh.c newcomer.c own_plan.c plans.c shrink.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
+tutti_folder(library src/server
+    table.c table_blocks.c table_dense.c table_index.c table_initial.c table_memory.c table_optimizer.c table_rows.c)
+
 tutti_folder(library src/api
     api.c argument.c blocks.c check.c encode.c message.c)
 
@@ -177,7 +180,7 @@ tutti_folder(library train
     sparse_owner.c sparse_owners.c sparse_pull.c sparse_ranges.c sparse_result.c sparse_sort.c sparse_sum.c text_out.c
     top_k.c widen.c)
 # An element's bits must depend neither on the range that it is computed in nor on the machine.
-set_source_files_properties(train/low_rank.c train/shards_update.c PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")
+set_source_files_properties(train/low_rank.c train/shards_update.c src/server/table_optimizer.c PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")
 
 tutti_folder(studio studio
     load.c xml_text.c)

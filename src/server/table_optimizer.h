@@ -60,10 +60,23 @@ struct table_optimizer {
 enum tutti_status table_optimizer_check(const struct table_optimizer *optimizer);
 /* Numbers of state for each element. */
 unsigned table_optimizer_state_count(const struct table_optimizer *optimizer);
+/* What each of them is in the beginning. */
+float table_optimizer_initial_state(const struct table_optimizer *optimizer);
 
-/* One step for count elements; state[] has table_optimizer_state_count pointers. Gradients are not
+/* What all elements of a step have in common. */
+struct table_step {
+    const struct table_optimizer *optimizer;
+    uint64_t number;
+    float rate;  /* with its sign: what is multiplied with goes to the parameter */
+    float decay; /* 0, or the coupled weight decay */
+    float keep;  /* of the parameter: 1 - rate decay where it is decoupled, or 1 */
+    float root;  /* ADAM: sqrt(1 - b2^t) */
+};
+/* number >= 1. Pure. */
+struct table_step table_step_of(const struct table_optimizer *optimizer, uint64_t number);
+/* The step for count elements; state[] has table_optimizer_state_count pointers. Gradients are not
  * changed, and overlap nothing. Pure but for the user's function. */
-void table_optimizer_step(const struct table_optimizer *optimizer, uint64_t step, size_t count,
-                          const float *gradients, float *parameters, float *const *state);
+void table_step_take(const struct table_step *step, size_t count, const float *gradients,
+                     float *parameters, float *const *state);
 
 #endif
