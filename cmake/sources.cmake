@@ -164,7 +164,9 @@ tutti_folder(library src/comm
     measured.c mesh.c newcomer.c own_plan.c plans.c shrink.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
 tutti_folder(library src/server
-    table.c table_blocks.c table_dense.c table_index.c table_initial.c table_memory.c table_optimizer.c table_rows.c)
+    division.c line.c serve.c serve_answer.c serve_request.c serve_step.c server.c server_message.c server_options.c
+    table.c table_blocks.c table_dense.c table_index.c table_initial.c table_memory.c table_optimizer.c table_rows.c
+    update.c worker.c worker_leg.c worker_parts.c)
 
 tutti_folder(library src/api
     api.c argument.c blocks.c check.c encode.c message.c)

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/status.h"
+#include "tutti/server.h"
 #include "tutti/sparse.h"
 #include "tutti/train.h"
 #include "tutti/train/checkpoint.h"

@@ -1,4 +1,4 @@
-#include "worker_clock.h"
+#include "membership/worker_clock.h"
 
 #include <string.h>
 
@@ -58,8 +58,7 @@ void worker_clock_join(struct worker_clock *clock, int worker)
     struct worker_clock_worker *const own = &clock->workers[worker];
     if (own->state != WORKER_GONE) return;
     /* With nobody left, a low clock would put workers that come back later too far ahead. */
-    const uint64_t first =
-        clock->left_count > 0 ? worker_clock_lowest(clock) : highest_ever(clock);
+    const uint64_t first = clock->left_count > 0 ? worker_clock_lowest(clock) : highest_ever(clock);
     if (first > own->clock) own->clock = first;
     own->state = WORKER_WORKS;
     clock->left_count++;
@@ -86,8 +85,7 @@ static bool is_within(const struct worker_clock *clock, uint64_t number, uint64_
 static int waiting_count(const struct worker_clock *clock)
 {
     int count = 0;
-    for (int i = 0; i < clock->worker_count; i++)
-        count += clock->workers[i].state == WORKER_WAITS;
+    for (int i = 0; i < clock->worker_count; i++) count += clock->workers[i].state == WORKER_WAITS;
     return count;
 }
 

@@ -21,15 +21,15 @@ enum role { COMPUTES, ENDS, LEAVES, IS_AWAY, JOINS, IS_FINISHED };
 
 struct worker {
     enum role role;
-    uint64_t clock;       /* in which it is, or which it has ended */
-    uint64_t compute_ns;  /* about what a clock takes */
-    unsigned away;        /* how often it may still leave */
-    uint64_t heard;       /* clocks of which the server has heard the end */
-    bool is_counted;      /* by the server */
-    bool is_heard_now;    /* its update waits */
-    bool is_dead;         /* and the server knows; it hears no old messages of it */
-    uint64_t updates;     /* that are in steps */
-    uint64_t number;      /* of what it says, so that an old timer says nothing */
+    uint64_t clock;      /* in which it is, or which it has ended */
+    uint64_t compute_ns; /* about what a clock takes */
+    unsigned away;       /* how often it may still leave */
+    uint64_t heard;      /* clocks of which the server has heard the end */
+    bool is_counted;     /* by the server */
+    bool is_heard_now;   /* its update waits */
+    bool is_dead;        /* and the server knows; it hears no old messages of it */
+    uint64_t updates;    /* that are in steps */
+    uint64_t number;     /* of what it says, so that an old timer says nothing */
 };
 
 struct world {
@@ -248,7 +248,8 @@ static void say(struct world *w, int worker, uint64_t number)
     if (number != own->number || (own->role != ENDS && own->role != LEAVES && own->role != JOINS))
         return;
     sim_send(w->sim, node_of(worker), SERVER, tags[own->role], &own->clock, sizeof own->clock);
-    sim_at(w->sim, sim_now_ns(w->sim) + sim_again_ns(w->sim), AGAIN, node_of(worker), (int)number, 0);
+    sim_at(w->sim, sim_now_ns(w->sim) + sim_again_ns(w->sim), AGAIN, node_of(worker), (int)number,
+           0);
 }
 
 static void change(struct world *w, int worker, enum role role)
@@ -278,7 +279,8 @@ static void hear_done(struct world *w, int worker, uint64_t clock)
 {
     struct worker *const own = &w->workers[worker];
     if (own->role != ENDS || clock <= own->clock) return;
-    if (clock != own->clock + 1) story_fail(&w->story, "worker %d was told of a later clock", worker);
+    if (clock != own->clock + 1)
+        story_fail(&w->story, "worker %d was told of a later clock", worker);
     own->clock = clock;
     own->role = COMPUTES;
     go_on(w, worker);
@@ -316,8 +318,10 @@ static void hear(struct world *w, const struct sim_event *event)
     case END: hear_end(w, worker, number); break;
     case DONE: hear_done(w, worker, number); break;
     case LEAVE:
-        if (event->node == SERVER) hear_leave(w, worker, number);
-        else hear_left(w, worker, number);
+        if (event->node == SERVER)
+            hear_leave(w, worker, number);
+        else
+            hear_left(w, worker, number);
         break;
     case JOIN: let_in(w, worker); break;
     case JOINED: hear_joined(w, worker, number); break;
@@ -350,9 +354,12 @@ static void happen(struct world *w, const struct sim_event *event)
 static void set_up_rule(struct world *w)
 {
     const unsigned kind = sim_below(w->sim, 8);
-    if (kind == 0) w->rule.staleness = WORKER_CLOCK_UNBOUNDED;
-    else if (kind <= 2) w->rule.quorum = 1 + (int)sim_below(w->sim, (unsigned)w->count);
-    else w->rule.staleness = sim_below(w->sim, 5);
+    if (kind == 0)
+        w->rule.staleness = WORKER_CLOCK_UNBOUNDED;
+    else if (kind <= 2)
+        w->rule.quorum = 1 + (int)sim_below(w->sim, (unsigned)w->count);
+    else
+        w->rule.staleness = sim_below(w->sim, 5);
 }
 
 static void set_up(struct world *w)
@@ -418,15 +425,17 @@ int clock_sim_main(int argument_count, char **arguments)
     for (uint64_t i = 0; i < seeds.count && !report.has_failed; i++)
         clock_sim_run(seeds.first + i, seeds.is_verbose, &report);
     if (report.has_failed) return printf("%s\n", report.message), 1;
-    printf("%llu schedules from seed %llu held: %llu events, %llu steps of %llu updates, %llu had to wait;\n"
-           "%llu bounded, %llu reached the bound; %llu quorums, %llu late updates; crashed %llu, left "
-           "%llu, joined %llu, said again %llu\n",
-           (unsigned long long)seeds.count, (unsigned long long)seeds.first,
-           (unsigned long long)report.events, (unsigned long long)report.steps,
-           (unsigned long long)report.updates, (unsigned long long)report.blocked,
-           (unsigned long long)report.bounded, (unsigned long long)report.at_bound,
-           (unsigned long long)report.quorums, (unsigned long long)report.late,
-           (unsigned long long)report.crashed, (unsigned long long)report.left,
-           (unsigned long long)report.joined, (unsigned long long)report.repeated);
+    printf(
+        "%llu schedules from seed %llu held: %llu events, %llu steps of %llu updates, %llu had to "
+        "wait;\n"
+        "%llu bounded, %llu reached the bound; %llu quorums, %llu late updates; crashed %llu, left "
+        "%llu, joined %llu, said again %llu\n",
+        (unsigned long long)seeds.count, (unsigned long long)seeds.first,
+        (unsigned long long)report.events, (unsigned long long)report.steps,
+        (unsigned long long)report.updates, (unsigned long long)report.blocked,
+        (unsigned long long)report.bounded, (unsigned long long)report.at_bound,
+        (unsigned long long)report.quorums, (unsigned long long)report.late,
+        (unsigned long long)report.crashed, (unsigned long long)report.left,
+        (unsigned long long)report.joined, (unsigned long long)report.repeated);
     return 0;
 }
