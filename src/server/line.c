@@ -72,20 +72,21 @@ enum tutti_status line_send_owned(struct line *line, int tag, void *bytes, size_
 {
     const struct tutti_call_options options = without_deadline();
     struct line_sent *const sent = malloc(sizeof *sent);
-    if (sent == NULL) {
-        free(bytes);
-        return error_set(TUTTI_NO_MEMORY, "no memory for an answer");
+    enum tutti_status status =
+        sent == NULL ? error_set(TUTTI_NO_MEMORY, "no memory for an answer") : TUTTI_OK;
+    if (status == TUTTI_OK) {
+        *sent = (struct line_sent){line->sent, NULL, bytes};
+        status = tutti_send_start(bytes, size, TUTTI_UINT8, line->peer, tag, &options, line->comm,
+                                  &sent->request);
     }
-    *sent = (struct line_sent){line->sent, NULL, bytes};
-    enum tutti_status status = tutti_send_start(bytes, size, TUTTI_UINT8, line->peer, tag, &options,
-                                                line->comm, &sent->request);
-    if (status != TUTTI_OK) {
-        free(bytes);
-        free(sent);
-        return status;
+    if (status == TUTTI_OK) status = tutti_test(&sent->request); /* small messages are gone */
+    if (status == TUTTI_IN_PROGRESS) {
+        line->sent = sent;
+        return tutti_notify(sent->request, line->event_fd);
     }
-    line->sent = sent;
-    return size > 4096 ? tutti_notify(sent->request, line->event_fd) : TUTTI_OK;
+    free(bytes);
+    free(sent);
+    return status;
 }
 
 enum tutti_status line_send(struct line *line, int tag, const void *bytes, size_t size)

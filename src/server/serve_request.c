@@ -245,5 +245,6 @@ enum tutti_status serve_hear_peer(struct serve *serve, int peer)
     if (is_payload && from->line.message.count != request.payload_bytes)
         return error_set(TUTTI_MISMATCH, "its payload has %zu bytes", from->line.message.count);
     TRY(hear_peer_request(serve, peer, &request));
-    return from->line.state == LINE_CLOSED ? TUTTI_OK : line_listen(&from->line);
+    /* Nothing follows the last message. */
+    return from->line.state == LINE_CLOSED || from->is_over ? TUTTI_OK : line_listen(&from->line);
 }

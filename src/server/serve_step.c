@@ -205,15 +205,13 @@ void serve_lose_peer(struct serve *serve, int peer, const char *why)
 bool serve_is_over(struct serve *serve)
 {
     if (left_here(serve) > 0) return false;
-    bool all = true;
-    bool is_sending = false;
-    for (int i = 0; i < serve->peer_count; i++) {
-        all &= serve->peers[i].is_over;
-        is_sending |= line_is_sending(&serve->peers[i].line);
-    }
+    bool all = true, is_sending = false;
+    for (int i = 0; i < serve->peer_count; i++) all &= serve->peers[i].is_over;
     if (!serve->has_told_over && (all || !is_first(serve))) {
         serve->has_told_over = true;
         tell_all(serve, &(struct server_request){.kind = SERVER_OVER}, NULL);
     }
+    for (int i = 0; i < serve->peer_count; i++)
+        is_sending |= line_is_sending(&serve->peers[i].line);
     return all && serve->has_told_over && !is_sending;
 }
