@@ -83,7 +83,8 @@ static enum tutti_status begin(struct world *world, const struct plan *plan, int
 static int same_bits(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     const struct plan *const plan = context;
-    static _Thread_local float expected[WIDTH], mine[WIDTH], sums[WIDTH], got[WIDTH], little[SMALL], zeros[SMALL];
+    static _Thread_local float expected[WIDTH], mine[WIDTH], sums[WIDTH], got[WIDTH], little[SMALL],
+        zeros[SMALL];
     struct world world = {0};
     struct tutti_comm *workers = NULL;
     RANKS_EXPECT(begin(&world, plan, rank, size, comm) == TUTTI_OK);
@@ -197,10 +198,9 @@ static int the_bound_blocks(struct tutti_comm *comm, int rank, int size, uint64_
     (void)seed;
     RANKS_EXPECT(begin(&world, &plan, rank, size, comm) == TUTTI_OK);
     for (int clock = 0; clock < 8 && rank > 0; clock++) {
-        float one = 1, little[SMALL] = {1, 1, 1, 1, 1, 1, 1}, got[SMALL];
+        float little[SMALL] = {1, 1, 1, 1, 1, 1, 1}, got[SMALL];
         const struct tutti_server_part push = {LITTLE, NULL, 0, little},
                                        pull = {LITTLE, NULL, 0, got};
-        (void)one;
         if (rank == size - 1) /* waits until the others can go no further */
             for (int other = 1; other < size - 1; other++)
                 while (atomic_load(&shared->clocks[other]) < clock + 2 &&
@@ -233,54 +233,115 @@ static void a_worker_waits_at_the_bound_and_sees_what_it_must(void **state)
     assert_true(atomic_load(&shared->highest_lead) >= 2);
 }
 
-/* Three workers, of which two are enough; each writes who took part in each step, and the values. */
-struct seen {
-    _Atomic int members[64];
-    _Atomic int late;
-    float values[64][16]; /* of each step, as each worker saw it right after that step */
+/* Every worker reads who took part in each step, and computes from that what the servers must have, bit
+ * for bit; in the end all have read the same. */
+enum { CLOCKS = 8 };
+
+struct replayed {
+    const struct plan plan;
+    _Atomic int members[4096]; /* of each step, a bit for each rank */
+    _Atomic int done;
 };
 
-static int a_quorum_is_the_same_for_all(struct tutti_comm *comm, int rank, int size, uint64_t seed,
-                                        void *context)
+static int read_members(struct tutti_server *server, uint64_t number, int *members,
+                        struct tutti_server_step *step)
 {
-    struct seen *const seen = context;
-    const struct plan plan = {.servers = 2, .mode = TUTTI_SERVER_QUORUM, .quorum = 2};
+    int ranks[16];
+    *step = (struct tutti_server_step){.size_bytes = sizeof *step};
+    *members = 0;
+    if (tutti_server_step_read(server, number, ranks, 16, step) != TUTTI_OK) return 1;
+    for (size_t i = 0; i < step->member_count; i++) *members |= 1 << ranks[i];
+    return 0;
+}
+
+/* Step by step, each in the order of ranks. Returns the number of updates. */
+static int replay(const struct replayed *replayed, int steps, uint64_t seed, int size, float *values)
+{
+    int clocks[16] = {0}, updates = 0;
+    memset(values, 0, WIDTH * sizeof *values);
+    for (int step = 1; step <= steps; step++)
+        for (int i = 0; i < WIDTH; i++) {
+            float sum = 0;
+            bool is_first = true;
+            for (int rank = 0; rank < size; rank++) {
+                if (!(atomic_load(&replayed->members[step]) >> rank & 1)) continue;
+                if (clocks[rank] == CLOCKS) continue; /* pushed nothing */
+                const float value = value_of(seed, rank, clocks[rank], (size_t)i);
+                sum = is_first ? value : sum + value;
+                is_first = false;
+                if (i == WIDTH - 1) clocks[rank]++, updates++;
+            }
+            if (!is_first) values[i] += -1.0f * sum;
+        }
+    return updates;
+}
+
+static int steps_can_be_replayed(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                 void *context)
+{
+    struct replayed *const replayed = context;
+    const struct plan *const plan = &replayed->plan;
+    static _Thread_local float mine[WIDTH], got[WIDTH], expected[WIDTH];
     struct world world = {0};
-    RANKS_EXPECT(begin(&world, &plan, rank, size, comm) == TUTTI_OK);
-    for (int clock = 0; clock < 8 && rank >= 2; clock++) {
-        float little[SMALL];
-        struct tutti_server_step step = {.size_bytes = sizeof step};
-        int ranks[4], members = 0;
-        fill(little, SMALL, seed, rank, clock);
+    struct tutti_server_step step;
+    int members;
+    RANKS_EXPECT(begin(&world, plan, rank, size, comm) == TUTTI_OK);
+    const int workers = size - plan->servers;
+    for (int clock = 0; clock < CLOCKS && rank >= plan->servers; clock++) {
+        fill(mine, WIDTH, seed, rank, clock);
         if (rank == size - 1) ranks_nap_ms(3);
-        const struct tutti_server_part push = {LITTLE, NULL, 0, little};
+        const struct tutti_server_part push = {DENSE, NULL, 0, mine};
         RANKS_EXPECT(tutti_server_push(world.server, &push, 1, NULL) == TUTTI_OK);
         RANKS_EXPECT(tutti_server_tick(world.server, NULL) == TUTTI_OK);
-        RANKS_EXPECT(tutti_server_step_read(world.server, 0, ranks, 4, &step) == TUTTI_OK);
-        RANKS_EXPECT(step.member_count >= 2 || step.member_count == step.worker_count);
-        for (size_t i = 0; i < step.member_count; i++) members |= 1 << ranks[i];
+        RANKS_EXPECT(read_members(world.server, 0, &members, &step) == 0);
         RANKS_EXPECT(members >> rank & 1);
-        for (uint64_t number = 1; number <= step.number; number++) {
-            struct tutti_server_step old = {.size_bytes = sizeof old};
-            int before = 0, now = 0;
-            RANKS_EXPECT(tutti_server_step_read(world.server, number, ranks, 4, &old) == TUTTI_OK);
-            for (size_t i = 0; i < old.member_count; i++) now |= 1 << ranks[i];
-            RANKS_EXPECT(atomic_compare_exchange_strong(&seen->members[number], &before, now) ||
-                         before == now);
-        }
+        if (plan->quorum > 0)
+            RANKS_EXPECT((int)step.member_count >= plan->quorum ||
+                         step.member_count == step.worker_count);
+    }
+    if (rank < plan->servers) {
+        RANKS_EXPECT(tutti_server_free(world.server) == TUTTI_OK);
+        return 0;
+    }
+    /* Others may need this worker for their quorum: it ends clocks in which it pushed nothing. */
+    atomic_fetch_add(&replayed->done, 1);
+    const bool waits = plan->quorum == 0 || rank == size - 1;
+    while (waits && atomic_load(&replayed->done) < workers)
+        if (plan->quorum > 0)
+            RANKS_EXPECT(tutti_server_tick(world.server, NULL) == TUTTI_OK);
+        else
+            ranks_nap_ms(1);
+    int steps = 0;
+    while (waits && steps < 4095 &&
+           read_members(world.server, (uint64_t)steps + 1, &members, &step) == 0) {
+        int before = 0;
+        steps++;
+        RANKS_EXPECT(atomic_compare_exchange_strong(&replayed->members[steps], &before, members) ||
+                     before == members);
+    }
+    const struct tutti_server_part pull = {DENSE, NULL, 0, got};
+    RANKS_EXPECT(tutti_server_pull(world.server, &pull, 1, NULL) == TUTTI_OK);
+    if (waits) {
+        RANKS_EXPECT(replay(replayed, steps, seed, size, expected) == CLOCKS * workers);
+        RANKS_EXPECT(memcmp(got, expected, sizeof got) == 0);
     }
     RANKS_EXPECT(tutti_server_free(world.server) == TUTTI_OK);
     return 0;
 }
 
-static void a_quorum_has_the_same_members_for_all(void **state)
+static void who_took_part_is_the_same_for_all_and_says_every_bit(void **state)
 {
     (void)state;
-    struct seen *const seen = ranks_share(sizeof *seen);
-    expect_good(5, RANKS_DEFAULT, a_quorum_is_the_same_for_all, seen);
-    int steps = 0;
-    while (steps < 63 && atomic_load(&seen->members[steps + 1]) != 0) steps++;
-    assert_true(steps >= 8 && steps <= 24);
+    const struct plan plans[] = {
+        {.servers = 2, .mode = TUTTI_SERVER_QUORUM, .quorum = 2},
+        {.servers = 2, .mode = TUTTI_SERVER_BOUNDED, .staleness = 2},
+        {.servers = 2, .mode = TUTTI_SERVER_ASYNCHRONOUS},
+    };
+    for (int i = 0; i < 3; i++) {
+        struct replayed *const replayed = ranks_share(sizeof *replayed);
+        memcpy((void *)&replayed->plan, &plans[i], sizeof plans[i]);
+        expect_good(5, RANKS_DEFAULT, steps_can_be_replayed, replayed);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------ deaths */
@@ -463,7 +524,7 @@ int main(void)
         cmocka_unit_test(a_bound_of_0_has_the_same_bits),
         cmocka_unit_test(rows_are_added_on_whichever_server_has_them),
         cmocka_unit_test(a_worker_waits_at_the_bound_and_sees_what_it_must),
-        cmocka_unit_test(a_quorum_has_the_same_members_for_all),
+        cmocka_unit_test(who_took_part_is_the_same_for_all_and_says_every_bit),
         cmocka_unit_test(a_worker_that_dies_is_taken_out_of_the_clock),
         cmocka_unit_test(a_server_that_dies_is_named),
         cmocka_unit_test(mistakes_are_refused_and_change_nothing),
