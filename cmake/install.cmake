@@ -24,7 +24,7 @@ if(Python3_FOUND)
         COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/reference.py --man man3
         COMMAND ${CMAKE_COMMAND} -E touch man3.stamp
         DEPENDS scripts/reference.py scripts/header.py include/tutti/tutti.h include/tutti/plan.h include/tutti/train.h
-            include/tutti/encode.h include/tutti/sparse.h include/tutti/train/checkpoint.h include/tutti/train/compress.h include/tutti/train/pipeline.h
+            include/tutti/encode.h include/tutti/server.h include/tutti/sparse.h include/tutti/train/checkpoint.h include/tutti/train/compress.h include/tutti/train/pipeline.h
             include/tutti/train/shards.h
             src/base/status.h scripts/options.py src/base/option_list.h docs/reference/options.md
         COMMENT "Writing the manual pages of the functions")

@@ -1,6 +1,6 @@
-/* worker_clock.h - the clocks of workers that change parameters together: whose update is applied
- * when, and who may go on. A pure state machine; server 0 has it, and tells the others what it
- * decided (server/serve.h).
+/* worker_clock.h - the clocks of workers that change parameters together: whose update is
+ * applied when, and who may go on. A pure state machine; server 0 has it, and tells the others
+ * what it decided (server/serve.h).
  *
  *     a worker            clock 0 ──ends──► waits ──a step has it──► clock 1 ──ends──► ...
  *
@@ -10,8 +10,9 @@
  *         worker 1    │ clock 0    │ clock 1   │▒▒▒▒│ clock 2          ended clock 0
  *         worker 2    │ clock 0                     │ clock 1
  *
- * A *step* is a set of workers, whose updates are applied together. An update waits from when its
- * clock has ended until a step has it; its worker waits as long. Each worker has at most one.
+ * A *step* is a set of workers, whose updates are applied together. An update waits from when
+ * its clock has ended until a step has it; its worker waits as long. Each worker has at most
+ * one.
  *
  *     bounded by s   the update of clock c may be in a step when all workers have ended clock c - s.
  *                    A step has the updates of one clock, the lowest there is. So s = 0 makes one
@@ -30,7 +31,7 @@
  *
  * Sources: Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter
  * Server, NIPS 2013; the rule for applying updates late is ours: it gives every reader its own
- * updates, and nobody an update from more than s clocks ahead of the slowest worker.
+ * updates, and nobody an update from more than s clocks ahead of the slowest worker. /
  */
 #ifndef TUTTI_MEMBERSHIP_WORKER_CLOCK_H
 #define TUTTI_MEMBERSHIP_WORKER_CLOCK_H
@@ -88,8 +89,8 @@ bool worker_clock_decide(struct worker_clock *clock, uint64_t *members);
 
 /* The clock that every worker that is left has reached; UINT64_MAX if none is left. */
 uint64_t worker_clock_lowest(const struct worker_clock *clock);
-/* The workers for which that worker's update waits: a set, which is overwritten; empty if it does not
- * wait. */
+/* The workers for which that worker's update waits: a set, which is overwritten; empty if it
+ * does not wait. */
 void worker_clock_awaited(const struct worker_clock *clock, int worker, uint64_t *awaited);
 
 #endif

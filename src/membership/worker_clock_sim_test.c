@@ -1,5 +1,5 @@
-/* Workers and their clock in 100,000 simulated schedules (tests/sim/clock_sim.h says what must hold in
- * each).
+/* Workers and their clock in 100,000 simulated schedules (tests/sim/clock_sim.h says what must
+ * hold in each).
  *
  *     worker_clock_sim_test                          what CI runs
  *     worker_clock_sim_test --seeds N [--seed S]     as many as you like; stops at the first that fails

@@ -36,13 +36,13 @@ struct line {
     struct line_sent *sent;
 };
 
-/* Takes over the communicator, of which this rank is number 1 - peer, and listens. A communicator of
- * this rank alone has the worker as its other end: peer is 0, and it stays the caller's. On failure the
- * line is closed. */
+/* Takes over the communicator, of which this rank is number 1 - peer, and listens. A
+ * communicator of this rank alone has the worker as its other end: peer is 0, and it stays the
+ * caller's. On failure the line is closed. */
 enum tutti_status line_open(struct line *line, struct tutti_comm *comm, int peer, int event_fd);
-/* Whether a request, or the payload that was asked for, has come: then the line is TAKEN, and the header
- * of line->message.count bytes, and the payload, are the caller's to read. A failure is that of the
- * communicator. */
+/* Whether a request, or the payload that was asked for, has come: then the line is TAKEN, and
+ * the header of line->message.count bytes, and the payload, are the caller's to read. A failure
+ * is that of the communicator. */
 enum tutti_status line_take(struct line *line, bool *has_come);
 /* The request that was taken has a payload. NO_MEMORY. */
 enum tutti_status line_want_payload(struct line *line, size_t bytes);
@@ -54,8 +54,8 @@ enum tutti_status line_send_owned(struct line *line, int tag, void *bytes, size_
 /* Gives back what is sent. */
 enum tutti_status line_reap(struct line *line);
 bool line_is_sending(const struct line *line);
-/* Ends the communicator and frees everything. Ended already: nothing. why: the peer's error has it; NULL: as
- * planned, so what was sent may still come. */
+/* Ends the communicator and frees everything. Ended already: nothing. why: the peer's error has
+ * it; NULL: as planned, so what was sent may still come. */
 void line_close(struct line *line, const char *why);
 
 #endif

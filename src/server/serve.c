@@ -32,7 +32,10 @@ static bool look_after_worker(struct serve *serve, int i)
     if (worker->presence != SERVE_THERE) return false;
     enum tutti_status status = line_take(&worker->line, &has_come);
     if (status == TUTTI_OK) status = line_reap(&worker->line);
-    if (status == TUTTI_OK && has_come) status = serve_hear_worker(serve, i);
+    if (status == TUTTI_OK && has_come) {
+        status = serve_hear_worker(serve, i);
+        serve->seen.refused += status != TUTTI_OK;
+    }
     if (status == TUTTI_OK && worker->presence == SERVE_THERE) status = serve_go_on(serve, i);
     if (status == TUTTI_OK && worker->has_failed)
         status = error_set(TUTTI_NO_MEMORY, "no memory for an answer");
@@ -64,8 +67,9 @@ static bool look_after_all(struct serve *serve)
     for (int i = 0; i < serve->peer_count; i++) has_come |= look_after_peer(serve, i);
     for (int i = 0; i < serve->config.division->worker_count; i++)
         has_come |= look_after_worker(serve, i);
-    serve_answer_pulls(serve);
-    serve_answer_late_ticks(serve, clock_now_ns());
+    const uint64_t now = clock_now_ns();
+    serve_answer_pulls(serve, now);
+    serve_answer_late_ticks(serve, now);
     return has_come;
 }
 
@@ -208,11 +212,7 @@ enum tutti_status serve_create(const struct serve_config *config, struct serve *
     serve->config = *config;
     serve->event_fd = -1;
     pthread_mutex_init(&serve->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&serve->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    pthread_cond_init(&serve->changed, NULL);
     enum tutti_status status = allocate(serve);
     if (status == TUTTI_OK) set_up(serve);
     status = open_lines(serve, status);
@@ -242,7 +242,8 @@ enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns)
     while (!serve->is_over && status == TUTTI_OK) {
         if (deadline_ns == UINT64_MAX)
             pthread_cond_wait(&serve->changed, &serve->lock);
-        else if (pthread_cond_timedwait(&serve->changed, &serve->lock, &until) == ETIMEDOUT)
+        else if (pthread_cond_clockwait(&serve->changed, &serve->lock, CLOCK_MONOTONIC, &until) ==
+                 ETIMEDOUT)
             status = say_who_is_there(serve);
     }
     if (status == TUTTI_OK && serve->result != TUTTI_OK)

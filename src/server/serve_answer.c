@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "membership/rank_set.h"
+#include "os/clock.h"
 #include "server/serve_state.h"
 
 /* payload: from malloc, or NULL; becomes the line's. */
@@ -69,6 +70,7 @@ enum tutti_status serve_take_pull(struct serve *serve, int worker)
     struct serve_pull *const pull = pull_create(from);
     if (pull == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for a pull");
     pull->worker = worker;
+    pull->deadline_ns = serve_deadline_of(&pull->request);
     struct serve_pull **at = &serve->pulls;
     while (*at != NULL && (*at)->request.priority >= pull->request.priority) at = &(*at)->next;
     pull->next = *at;
@@ -109,8 +111,15 @@ static enum tutti_status answer_pull(struct serve *serve, const struct serve_pul
     return serve_answer(serve, pull->worker, pull->request.slot, &reply, values);
 }
 
-/* Whether it need not wait any more; then *status is what came of it. */
-static bool try_pull(struct serve *serve, const struct serve_pull *pull, enum tutti_status *status)
+uint64_t serve_deadline_of(const struct server_request *request)
+{
+    const uint64_t now = clock_now_ns(), timeout = request->timeout_ns;
+    return timeout == 0 || timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout;
+}
+
+/* Whether it waits no more; then *status is what came of it. */
+static bool try_pull(struct serve *serve, const struct serve_pull *pull, uint64_t now_ns,
+                     enum tutti_status *status)
 {
     const struct serve_worker *const from = &serve->workers[pull->worker];
     const bool is_ready = from->decided >= pull->request.clock;
@@ -120,29 +129,26 @@ static bool try_pull(struct serve *serve, const struct serve_pull *pull, enum tu
                                        serve->why);
         return true;
     }
-    if (!is_ready) return false;
-    *status = answer_pull(serve, pull);
+    if (!is_ready && now_ns < pull->deadline_ns) return false;
+    *status = is_ready ? answer_pull(serve, pull)
+                       : serve_answer_failure(serve, pull->worker, pull->request.slot, TUTTI_TIMEOUT,
+                                              "the step of this worker's last tick has not come");
     return true;
 }
 
-void serve_answer_pulls(struct serve *serve)
+void serve_answer_pulls(struct serve *serve, uint64_t now_ns)
 {
     for (struct serve_pull **at = &serve->pulls; *at != NULL;) {
         struct serve_pull *const pull = *at;
         enum tutti_status status = TUTTI_OK;
-        if (!try_pull(serve, pull, &status)) {
+        if (!try_pull(serve, pull, now_ns, &status)) {
             at = &pull->next;
             continue;
         }
-        const int worker = pull->worker;
+        serve->workers[pull->worker].has_failed |= status != TUTTI_OK;
+        serve->workers[pull->worker].queued_bytes -= pull->request.payload_bytes;
         *at = pull->next;
-        serve->workers[worker].queued_bytes -= pull->request.payload_bytes;
         pull_free(pull);
-        if (status == TUTTI_OK) continue;
-        char why[200];
-        error_copy(why, sizeof why);
-        serve_lose_worker(serve, worker, why); /* changes the list */
-        at = &serve->pulls;
     }
 }
 
@@ -242,5 +248,7 @@ uint64_t serve_next_deadline(const struct serve *serve)
         const struct serve_worker *const worker = &serve->workers[i];
         if (worker->awaits_tick && worker->tick_deadline_ns < next) next = worker->tick_deadline_ns;
     }
+    for (const struct serve_pull *pull = serve->pulls; pull != NULL; pull = pull->next)
+        if (pull->deadline_ns < next) next = pull->deadline_ns;
     return next;
 }

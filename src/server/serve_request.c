@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "os/clock.h"
 #include "server/serve_state.h"
 
 /* ------------------------------------------------------------------------------ pushes and sets */
@@ -82,10 +81,9 @@ static enum tutti_status take_values(struct serve *serve, int worker, const stru
 
 static void await_tick(struct serve_worker *from)
 {
-    const uint64_t now = clock_now_ns(), timeout = from->request.timeout_ns;
     from->awaits_tick = true;
     from->tick_slot = from->request.slot;
-    from->tick_deadline_ns = timeout == 0 || timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout;
+    from->tick_deadline_ns = serve_deadline_of(&from->request);
 }
 
 static enum tutti_status tick(struct serve *serve, int worker)

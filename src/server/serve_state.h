@@ -41,6 +41,7 @@ struct serve_worker {
 struct serve_pull {
     struct serve_pull *next;
     int worker;
+    uint64_t deadline_ns;
     struct server_request request;
     struct server_request_part *parts;
     int64_t *rows; /* of all parts, one after the other */
@@ -97,8 +98,8 @@ enum tutti_status serve_answer_failure(struct serve *serve, int worker, uint32_t
                                        enum tutti_status status, const char *text);
 /* A pull of which the worker's line has the payload. */
 enum tutti_status serve_take_pull(struct serve *serve, int worker);
-/* Answers pulls that need not wait. */
-void serve_answer_pulls(struct serve *serve);
+/* Answers pulls that need not, or must not wait any longer. */
+void serve_answer_pulls(struct serve *serve, uint64_t now_ns);
 void serve_drop_pulls(struct serve *serve, int worker);
 enum tutti_status serve_answer_record(struct serve *serve, int worker,
                                       const struct server_request *request);
@@ -106,7 +107,9 @@ enum tutti_status serve_answer_record(struct serve *serve, int worker,
 void serve_answer_tick(struct serve *serve, int worker);
 void serve_answer_late_ticks(struct serve *serve, uint64_t now_ns);
 void serve_answer_broken(struct serve *serve);
-/* The next deadline of a tick. */
+/* When a request of that timeout (0: none), which has just come, is late. */
+uint64_t serve_deadline_of(const struct server_request *request);
+/* The next deadline of a tick or pull. */
 uint64_t serve_next_deadline(const struct serve *serve);
 
 /* ------------------------------------------------------------------------------------ serve_step.c */

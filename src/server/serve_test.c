@@ -1,5 +1,5 @@
-/* A server and one worker that says what it likes: what comes twice is applied once, and what makes no sense
- * ends the worker's line, with a reason, and no other worker's. */
+/* A server and one worker that says what it likes: what comes twice is applied once, and what
+ * makes no sense ends the worker's line, with a reason, and no other worker's. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* server.c - the functions of server.h: a rank's parameter server, made and freed, and calls that go to its
- * worker. */
+/* server.c - the functions of server.h: a rank's parameter server, made and freed, and calls
+ * that go to its worker. */
 #include "tutti/server.h"
 
 #include <inttypes.h>
@@ -58,8 +58,8 @@ static void lines_release(struct lines *lines, const struct tutti_server *server
     free(lines->between);
 }
 
-/* All ranks go through all pairs in one order, so nobody waits in a circle. A pair that cannot be made
- * keeps nobody from the others. */
+/* All ranks go through all pairs in one order, so nobody waits in a circle. A pair that cannot
+ * be made keeps nobody from the others. */
 static enum tutti_status connect_pair(struct tutti_comm *comm, int one, int other,
                                       struct tutti_comm **made, enum tutti_status before)
 {

@@ -6,12 +6,12 @@
  *                                            ◄── tag ───        reply
  *                                            ◄── tag + 1 ──     payload, if it is OK and has one
  *
- * REQUEST and PAYLOAD are the tags of messages. Payloads of a push or set: part by part the rows (int64,
- * if there are any) and then the values, each padded to 8 bytes. Payload of a pull: the rows; its reply
- * has the values, part by part, without gaps.
+ * REQUEST and PAYLOAD are the tags of messages. Payloads of a push or set: part by part the rows
+ * (int64, if there are any) and then the values, each padded to 8 bytes. Payload of a pull: the
+ * rows; its reply has the values, part by part, without gaps.
  *
  * Numbers are those of the machine. All that a peer sends is copied once and checked here before
- * anything is done with it.
+ * anything is done with it. /
  */
 #ifndef TUTTI_SERVER_SERVER_MESSAGE_H
 #define TUTTI_SERVER_SERVER_MESSAGE_H
@@ -50,7 +50,7 @@ struct server_request {
     uint64_t sequence; /* of this worker's requests to this server, from 1; 0 between servers */
     uint64_t clock; /* PUSH, SET: in which the worker is; TICK, HAS: that ends; PULL: that are over */
     uint64_t number; /* HAS, LOST: the worker; RECORD, DECIDED: the step; DECIDED: see left_count */
-    uint64_t timeout_ns; /* TICK: from when it comes; 0: none */
+    uint64_t timeout_ns; /* TICK, PULL: from when it comes; 0: none */
     uint64_t payload_bytes;
     uint32_t part_count;
     int32_t priority;

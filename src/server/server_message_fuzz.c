@@ -1,5 +1,6 @@
-/* Whatever a peer sends to a server, or a server to a worker: what is taken for a request is about tables,
- * rows, workers and bytes that there are, and what is taken for a reply has no more than its room.
+/* Whatever a peer sends to a server, or a server to a worker: what is taken for a request is
+ * about tables, rows, workers and bytes that there are, and what is taken for a reply has no
+ * more than its room.
  *
  * The input: who hears it, the bytes of a request, and behind them rows. */
 #include <stdlib.h>

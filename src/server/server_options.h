@@ -1,4 +1,5 @@
-/* server_options.h - what tutti_server_create was given: checked, copied, and compared with the other ranks.
+/* server_options.h - what tutti_server_create was given: checked, copied, and compared with the
+ * other ranks. /
  */
 #ifndef TUTTI_SERVER_SERVER_OPTIONS_H
 #define TUTTI_SERVER_SERVER_OPTIONS_H
@@ -21,7 +22,8 @@ struct server_setup {
     uint64_t hash; /* of all that has to be the same on all ranks */
 };
 
-/* Checks and copies. INVALID_OPTIONS, INVALID_RANK, NO_MEMORY; *setup is to be released in any case. */
+/* Checks and copies. INVALID_OPTIONS, INVALID_RANK, NO_MEMORY; *setup is to be released in any
+ * case. */
 enum tutti_status server_setup_init(struct server_setup *setup,
                                     const struct tutti_server_options *options,
                                     struct tutti_comm *comm);
@@ -32,9 +34,9 @@ int server_setup_find(const int *ranks, int count, int rank);
 enum tutti_status server_setup_tables(const struct server_setup *setup,
                                       const struct tutti_server_options *options, int server,
                                       struct tables **tables);
-/* Collective: whether all ranks have got so far, with the same hash. Otherwise all of them fail: with
- * `status` and this thread's message where it is not OK; else MISMATCH, or the status of the lowest rank
- * that failed, named as the culprit. */
+/* Collective: whether all ranks have got so far, with the same hash. Otherwise all of them fail:
+ * with `status` and this thread's message where it is not OK; else MISMATCH, or the status of
+ * the lowest rank that failed, named as the culprit. */
 enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
                                      enum tutti_status status, uint64_t hash);
 

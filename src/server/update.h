@@ -3,13 +3,13 @@
  *     pushes, sets  ──►  update: one list for each table  ──step──►  tables
  *                                                         ──dropped──►
  *
- * A step applies the updates of its members in the order of workers: first what they set, then, as one
- * step of each table's optimizer, the gradients, added from left to right. So with one push of
- * each worker, a dense gradient has the bits of (g0 + g1) + g2, the sum in the order of ranks. Several pushes of a worker to
- * one dense tensor are added first.
+ * A step applies the updates of its members in the order of workers: first what they set, then,
+ * as one step of each table's optimizer, the gradients, added from left to right. So with one
+ * push of each worker, a dense gradient has the bits of (g0 + g1) + g2, the sum in the order of
+ * ranks. Several pushes of a worker to one dense tensor are added first.
  *
- * What is added here has been checked (server_message.h), so a step can fail for lack of memory alone.
- * One thread.
+ * What is added here has been checked (server_message.h), so a step can fail for lack of memory
+ * alone. One thread. /
  */
 #ifndef TUTTI_SERVER_UPDATE_H
 #define TUTTI_SERVER_UPDATE_H
@@ -43,8 +43,9 @@ float *update_entry_values(struct update_entry *entry);
 /* The update owns it from now on. */
 void update_add(struct update *update, struct update_entry *entry);
 
-/* Applies updates in their order. firsts[t]: the first element of the dense share of table t. factor: by
- * which sums are multiplied; 1 leaves their bits. NO_MEMORY or a status of a table: the tables are then spoiled. */
+/* Applies updates in their order. firsts[t]: the first element of the dense share of table t.
+ * factor: by which sums are multiplied; 1 leaves their bits. NO_MEMORY or a status of a table:
+ * the tables are then spoiled. */
 enum tutti_status update_apply(struct tables *tables, const uint64_t *firsts,
                                struct update *const *updates, size_t count, float factor);
 

@@ -55,6 +55,12 @@ static uint64_t timeout_of(const struct worker *worker,
     return options->timeout_ns != 0 ? options->timeout_ns : worker->config.timeout_ns;
 }
 
+/* For messages of a call whose deadline the server keeps. */
+static uint64_t with_grace(uint64_t timeout_ns)
+{
+    return timeout_ns < UINT64_MAX - GRACE_NS ? timeout_ns + GRACE_NS : timeout_ns;
+}
+
 static enum tutti_status need_slots(const struct worker *worker, const char *function)
 {
     for (int s = 0; s < worker->config.division->server_count; s++)
@@ -171,6 +177,7 @@ enum tutti_status worker_start(struct worker *worker, enum worker_call call, con
     const struct server_request head = {
         .kind = (uint16_t)kinds[call],
         .clock = worker->clock,
+        .timeout_ns = call == WORKER_PULL ? timeout_of(worker, options) : 0,
         .priority = options->priority,
         .encoding = call == WORKER_PULL ? TUTTI_ENCODING_NONE : (uint32_t)options->encoding};
     enum tutti_status status = copy_parts(own, parts, part_count);
@@ -180,7 +187,8 @@ enum tutti_status worker_start(struct worker *worker, enum worker_call call, con
         return status;
     }
     count_call(worker, own);
-    start_legs(own, timeout_of(worker, options));
+    const uint64_t timeout_ns = timeout_of(worker, options);
+    start_legs(own, call == WORKER_PULL ? with_grace(timeout_ns) : timeout_ns);
     *operation = own;
     return TUTTI_OK;
 }
@@ -211,7 +219,7 @@ enum tutti_status worker_tick_start(struct worker *worker, const char *function,
     if (!worker->has_tick) __atomic_fetch_add(&worker->clock, 1, __ATOMIC_RELAXED);
     worker->has_tick = true;
     worker->tick = own;
-    start_legs(own, timeout_ns < UINT64_MAX - GRACE_NS ? timeout_ns + GRACE_NS : timeout_ns);
+    start_legs(own, with_grace(timeout_ns));
     *operation = own;
     return TUTTI_OK;
 }

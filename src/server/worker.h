@@ -1,13 +1,13 @@
-/* worker.h - a worker's end of a parameter server: calls, each in parts to all servers, and what they
- * wait for.
+/* worker.h - a worker's end of a parameter server: calls, each in parts to all servers, and what
+ * they wait for.
  *
  *     call ──► a leg for each server: request, payload ──►
  *                                     reply, payload   ◄──  all at once; then the values are put in place
  *
- * Tutti's own thread moves the messages, so a started call needs no other call. Each leg has one of
- * the SERVER_SLOTS of its server until its answer is there.
+ * Tutti's own thread moves the messages, so a started call needs no other call. Each leg has one
+ * of the SERVER_SLOTS of its server until its answer is there.
  *
- * One thread at a time, and counters for any thread.
+ * One thread at a time, and counters for any thread. /
  */
 #ifndef TUTTI_SERVER_WORKER_H
 #define TUTTI_SERVER_WORKER_H
@@ -31,8 +31,8 @@ struct worker_config {
 
 /* In any case these communicators are the worker's. On failure *worker is NULL: NO_MEMORY. */
 enum tutti_status worker_create(const struct worker_config *config, struct worker **worker);
-/* Tells the servers that it leaves, waits for them at most until the deadline, and frees everything.
- * NULL is allowed. */
+/* Tells the servers that it leaves, waits for them at most until the deadline, and frees
+ * everything. NULL is allowed. */
 enum tutti_status worker_free(struct worker *worker);
 void worker_count(const struct worker *worker, struct tutti_server_counters *counters);
 

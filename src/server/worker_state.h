@@ -57,17 +57,18 @@ struct worker {
 
 enum { LEG_REQUEST, LEG_PAYLOAD, LEG_REPLY, LEG_REPLY_PAYLOAD, LEG_MESSAGES };
 
-/* Takes a slot of the line, which has a free one, and sends. The leg has its request, payload and room
- * for the answer. What fails is the leg's status, in the end. */
+/* Takes a slot of the line, which has a free one, and sends. The leg has its request, payload
+ * and room for the answer. What fails is the leg's status, in the end. */
 void leg_start(struct worker_leg *leg, struct worker_line *line, uint64_t timeout_ns);
-/* Whether the answer is there, or will not come; `blocks` waits for that. Then leg->status holds. */
+/* Whether the answer is there, or will not come; `blocks` waits for that. Then leg->status
+ * holds. */
 bool leg_finish(struct worker_leg *leg, bool blocks);
 void leg_release(struct worker_leg *leg);
 
 /* -------------------------------------------------------------------------------- worker_parts.c */
 
-/* Makes the request, payload and room of a leg to one server. NO_MEMORY, INVALID_COUNT (more bytes than a
- * request may have). */
+/* Makes the request, payload and room of a leg to one server. NO_MEMORY, INVALID_COUNT (more
+ * bytes than a request may have). */
 enum tutti_status parts_pack(const struct server_division *division, int server,
                              const struct server_request *head,
                              const struct tutti_server_part *parts, size_t part_count,

@@ -1,13 +1,14 @@
-/* clock_sim.h - workers and the clock that holds them together (membership/worker_clock.h), in virtual
- * time, with a judge who looks at every step and at every worker that goes on.
+/* clock_sim.h - workers and the clock that holds them together (membership/worker_clock.h), in
+ * virtual time, with a judge who looks at every step and at every worker that goes on.
  *
- * A seed makes one schedule: some workers, a rule (bounded, unbounded, quorum), how fast each worker
- * is, and the weather. A worker computes for a while, says that its clock has ended, and says it again
- * until it is told that a step has its update. Messages are lost, doubled, late and overtake each
- * other. Workers crash, and leave and come back. In the end the weather is calm.
+ * A seed makes one schedule: some workers, a rule (bounded, unbounded, quorum), how fast each
+ * worker is, and the weather. A worker computes for a while, says that its clock has ended, and
+ * says it again until it is told that a step has its update. Messages are lost, doubled, late
+ * and overtake each other. Workers crash, and leave and come back. In the end the weather is
+ * calm.
  *
- * The judge keeps books of its own: what each worker has really ended, what the server has heard, and
- * which updates are in which step.
+ * The judge keeps books of its own: what each worker has really ended, what the server has
+ * heard, and which updates are in which step.
  *
  * Holds always
  *   - no update is in two steps, and a worker's updates are in steps in the order of its clocks

@@ -1,5 +1,5 @@
-/* server_test.c - parameter servers among processes: the bits of every mode, who waits, who took part,
- * what is refused, and deaths of workers and servers. */
+/* server_test.c - parameter servers among processes: the bits of every mode, who waits, who took
+ * part, what is refused, and deaths of workers and servers. */
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -78,8 +78,8 @@ static enum tutti_status begin(struct world *world, const struct plan *plan, int
 
 /* -------------------------------------------------------------------------------- bits of a clock */
 
-/* Expected: each step subtracts the sum of the ranks' gradients, taken by an allreduce in rank order among the
- * workers. */
+/* Expected: each step subtracts the sum of the ranks' gradients, taken by an allreduce in rank
+ * order among the workers. */
 static int same_bits(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     const struct plan *const plan = context;
@@ -208,7 +208,8 @@ static int the_bound_blocks(struct tutti_comm *comm, int rank, int size, uint64_
                     ranks_nap_ms(1);
         for (int other = 1; other < size; other++) {
             const int lead = clock - atomic_load(&shared->clocks[other]);
-            /* A worker writes its clock when it has begun it, which it may before it has written. */
+            /* A worker writes its clock when it has begun it, which it may before it has
+             * written. */
             RANKS_EXPECT(lead <= plan.staleness + 1);
             if (rank != size - 1 && lead > atomic_load(&shared->highest_lead))
                 atomic_store(&shared->highest_lead, lead);
@@ -233,8 +234,8 @@ static void a_worker_waits_at_the_bound_and_sees_what_it_must(void **state)
     assert_true(atomic_load(&shared->highest_lead) >= 2);
 }
 
-/* Every worker reads who took part in each step, and computes from that what the servers must have, bit
- * for bit; in the end all have read the same. */
+/* Every worker reads who took part in each step, and computes from that what the servers must
+ * have, bit for bit; in the end all have read the same. */
 enum { CLOCKS = 8 };
 
 struct replayed {
