@@ -62,7 +62,7 @@ static void read_reply(const uint8_t *data, size_t bytes)
     const size_t size = bytes < sizeof reply ? bytes : sizeof reply;
     memcpy(&reply, data, size);
     const enum tutti_status status = server_reply_read(&reply, size, room);
-    must(status < STATUS_COUNT);
+    must((unsigned)status < STATUS_COUNT);
     if (status == TUTTI_OK) must(size == sizeof reply && reply.payload_bytes <= room);
 }
 

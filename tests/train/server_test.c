@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -185,8 +186,16 @@ static void rows_are_added_on_whichever_server_has_them(void **state)
 struct shared {
     _Atomic int clocks[16];
     _Atomic int highest_lead;
-    _Atomic int may_go, died;
+    _Atomic int may_go;
+    _Atomic uint64_t died_ns;
 };
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 /* The last rank is slow: it ends a clock only when the others have been waiting for it. */
 static int the_bound_blocks(struct tutti_comm *comm, int rank, int size, uint64_t seed,
@@ -402,6 +411,7 @@ static int a_server_dies(struct tutti_comm *comm, int rank, int size, uint64_t s
     RANKS_EXPECT(begin(&world, &plan, rank, size, comm) == TUTTI_OK);
     if (rank == 1) {
         while (atomic_load(&shared->may_go) < size - 2) ranks_nap_ms(1);
+        atomic_store(&shared->died_ns, now_ns());
         kill(getpid(), SIGKILL);
     }
     if (rank == 0) {
@@ -419,7 +429,9 @@ static int a_server_dies(struct tutti_comm *comm, int rank, int size, uint64_t s
     while (status == TUTTI_OK)
         status = tutti_server_push_pull(world.server, &part, 1, &part, 1, NULL);
     RANKS_EXPECT(status == TUTTI_PROC_FAILED);
-    RANKS_EXPECT(strstr(tutti_error_message(), "rank 1") != NULL);
+    RANKS_EXPECT(strstr(tutti_error_message(), "the server at rank 1") != NULL);
+    printf("rank %d knew after %.3f s\n", rank,
+           (double)(now_ns() - atomic_load(&shared->died_ns)) * 1e-9);
     RANKS_EXPECT(tutti_server_tick(world.server, NULL) == TUTTI_PROC_FAILED);
     (void)tutti_server_free(world.server);
     return 0;
