@@ -149,6 +149,57 @@ static void what_comes_twice_is_applied_once(void **state)
     expect_good_both(3, repeats, NULL);
 }
 
+static int tell(struct tutti_comm *comm, const struct wire *wire)
+{
+    const int rank = 1;
+    RANKS_EXPECT(tutti_send(wire,
+                            sizeof wire->request +
+                                wire->request.part_count * sizeof(struct server_request_part),
+                            TUTTI_UINT8, 1, SERVER_TAG_REQUEST, comm) == TUTTI_OK);
+    return 0;
+}
+
+/* Rank 1 asks for two pulls behind a tick, and then lets rank 2 end the clock for which they wait. */
+static int urgent_pulls(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct tutti_comm *made[2] = {NULL};
+    (void)seed, (void)context, (void)size;
+    RANKS_EXPECT(connect(comm, rank, made) == 0);
+    if (rank == 0) return serve_both(rank, made);
+    struct wire tick = wire_of(SERVER_TICK, 1, 0), leave = wire_of(SERVER_LEAVE, 2, 0);
+    char go = 1, answer[256];
+    if (rank == 2) {
+        RANKS_EXPECT(tutti_recv(&go, 1, TUTTI_UINT8, 1, 0, NULL, comm) == TUTTI_OK);
+        RANKS_EXPECT(ask(made[0], &tick, NULL, NULL) == TUTTI_OK);
+    } else {
+        struct wire usual = wire_of(SERVER_PULL, 2, 1), urgent = wire_of(SERVER_PULL, 3, 1),
+                    record = wire_of(SERVER_RECORD, 4, 0);
+        tick.request.slot = 3, usual.request.slot = 1, urgent.request.slot = 2;
+        urgent.request.priority = 7, record.request.number = 99, leave.request.sequence = 5;
+        RANKS_EXPECT(tell(made[0], &tick) == 0 && tell(made[0], &usual) == 0);
+        RANKS_EXPECT(tell(made[0], &urgent) == 0);
+        /* Answered at once: the server has all of them. */
+        RANKS_EXPECT(ask(made[0], &record, NULL, NULL) == TUTTI_INVALID_COUNT);
+        RANKS_EXPECT(tutti_send(&go, 1, TUTTI_UINT8, 2, 0, comm) == TUTTI_OK);
+        static const int slots[] = {3, 2, 2, 1, 1}; /* a reply; two with their values */
+        for (int i = 0; i < 5; i++) {
+            struct tutti_message message = {.size_bytes = sizeof message};
+            RANKS_EXPECT(tutti_recv(answer, sizeof answer, TUTTI_UINT8, 1, TUTTI_ANY_TAG, &message,
+                                    made[0]) == TUTTI_OK);
+            RANKS_EXPECT((message.tag - SERVER_TAG_REPLY) / 2 == slots[i]);
+        }
+    }
+    RANKS_EXPECT(ask(made[0], &leave, NULL, NULL) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_free(made[0]) == TUTTI_OK);
+    return 0;
+}
+
+static void urgent_pulls_are_answered_first(void **state)
+{
+    (void)state;
+    expect_good(3, RANKS_DEFAULT, urgent_pulls, NULL);
+}
+
 /* One change of a good push, and a word of the reason. */
 struct nonsense {
     const char *reason;
@@ -229,6 +280,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_comes_twice_is_applied_once),
+        cmocka_unit_test(urgent_pulls_are_answered_first),
         cmocka_unit_test(what_makes_no_sense_ends_one_line_with_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
