@@ -24,7 +24,7 @@ if(Python3_FOUND)
         COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/reference.py --man man3
         COMMAND ${CMAKE_COMMAND} -E touch man3.stamp
         DEPENDS scripts/reference.py scripts/header.py include/tutti/tutti.h include/tutti/plan.h include/tutti/train.h
-            include/tutti/encode.h include/tutti/exclude.h include/tutti/sparse.h include/tutti/train/adapt.h
+            include/tutti/encode.h include/tutti/server.h include/tutti/exclude.h include/tutti/sparse.h include/tutti/train/adapt.h
             include/tutti/train/checkpoint.h include/tutti/train/compress.h include/tutti/train/local.h
             include/tutti/train/pipeline.h
             include/tutti/train/shards.h

@@ -117,7 +117,7 @@ if(OFI_INCLUDE_DIR AND NOT OFI_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRE
 endif()
 
 tutti_folder(library src/membership
-    agreement.c exclude_policy.c growth.c heartbeat.c silence.c standing.c)
+    agreement.c exclude_policy.c growth.c heartbeat.c silence.c standing.c worker_clock.c)
 
 tutti_folder(library src/algo
     algo_fingerprint.c bine.c broadcast_schedule.c bruck.c chain.c circulant.c circulant_broadcast.c compose.c
@@ -163,6 +163,11 @@ tutti_folder(library src/comm
     counters.c create.c derive.c derived_list.c enlarge.c exclude.c explain.c explain_encoding.c footprint.c grow.c id.c join.c knowledge.c comm.c
     measured.c mesh.c newcomer.c own_plan.c plans.c shrink.c signs.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
+tutti_folder(library src/server
+    division.c line.c serve.c serve_answer.c serve_request.c serve_step.c server.c server_message.c server_options.c
+    table.c table_blocks.c table_dense.c table_index.c table_initial.c table_memory.c table_optimizer.c table_rows.c
+    update.c worker.c worker_leg.c worker_parts.c)
+
 tutti_folder(library src/api
     api.c argument.c blocks.c check.c encode.c message.c)
 
@@ -179,7 +184,7 @@ tutti_folder(library train
     sparse_owner.c sparse_owners.c sparse_pull.c sparse_ranges.c sparse_result.c sparse_sort.c sparse_sum.c text_out.c
     top_k.c widen.c)
 # An element's bits must depend neither on the range that it is computed in nor on the machine.
-set_source_files_properties(train/adapt.c train/adapt_policies.c train/local_update.c train/low_rank.c train/noise.c train/shards_update.c PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")
+set_source_files_properties(train/adapt.c train/adapt_policies.c train/local_update.c train/low_rank.c train/noise.c train/shards_update.c src/server/table_optimizer.c PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")
 
 tutti_folder(studio studio
     load.c xml_text.c)

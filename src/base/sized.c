@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "tutti/exclude.h"
+#include "tutti/server.h"
 #include "tutti/sparse.h"
 #include "tutti/train.h"
 #include "tutti/train/adapt.h"

@@ -37,6 +37,7 @@ studio/synth/z3.c once                     of a tool, which does not fork
 src/transport/local/state.h sharing_lock of a communicator: a child may only free it, which does not take the lock
 src/transport/ofi/regions.c lock        of a network card, which a child does not close
 tools/plan/verify.c lock          of a tool, which does not fork
+src/server/serve_state.h lock            of a server, whose communicators a child may only free
 train/buckets.c lock                    of buckets, whose communicator a child may only free
 train/compress_state.h lock             of a compressor, whose communicator a child may only free
 '

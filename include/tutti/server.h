@@ -1,0 +1,335 @@
+/* server.h - a parameter server: some ranks hold tables of numbers, the others push gradients to
+ * them and pull values back.
+ *
+ *       server 0            server 1          each has a part of every table, and the optimizer's
+ *      ┌────────┐          ┌────────┐         state for it
+ *      │ tables │          │ tables │
+ *      └─┬──┬──┬┘          └┬──┬──┬─┘         one communicator of two ranks for each line: when a
+ *        │  │  └────────┐   │  │  │           process dies, only its own lines end
+ *        │  └─────────┐ │ ┌─┘  │  │
+ *        │  ┌─────────┼─┼─┘    │  │
+ *      worker 0     worker 1   worker 2
+ *
+ *     struct tutti_server_table tables[] = {TUTTI_SERVER_TABLE_INIT("layer", 0, 4096),
+ *                                           TUTTI_SERVER_TABLE_INIT("words", 1000000, 64)};
+ *     struct tutti_server_options options = TUTTI_SERVER_OPTIONS_INIT;
+ *     options.tables = tables, options.table_count = 2;
+ *     options.server_ranks = (int[]){0}, options.server_count = 1;
+ *     tutti_server_create(&options, comm, &server);
+ *     if (tutti_comm_rank(comm) == 0)
+ *         tutti_server_serve(server);                               // until all workers have left
+ *     else
+ *         for (each step) {
+ *             struct tutti_server_part parts[] = {{0, NULL, 0, weights}, {1, words, count, rows}};
+ *             tutti_server_pull(server, parts, 2, NULL);            // values of the tables
+ *             compute gradients, in gradients[2] like parts[2];
+ *             tutti_server_push(server, gradients, 2, NULL);
+ *             tutti_server_tick(server, NULL);                      // ends this worker's clock
+ *         }
+ *     tutti_server_free(server);
+ *
+ * Clocks.  Each worker counts *clocks*, usually one for each step of training. It pushes
+ * gradients as often as it likes and then calls tutti_server_tick: this ends its clock, and what
+ * it pushed in the clock is its *update*. The servers decide in which *step* they apply an
+ * update; the updates of a step are added up in the order of the workers' ranks, and the
+ * optimizer takes the sum. All servers take the same steps in the same order. An update is
+ * applied whole or not at all. tutti_server_tick returns when this worker's update is in a step
+ * and the worker may go on:
+ *
+ *     SYNCHRONOUS    when all workers have ended the clock. Their updates are one step
+ *     BOUNDED        when no worker is more than `staleness` clocks behind (stale synchronous
+ *                    parallel). A worker in clock c sees all updates of clocks up to c - staleness - 1,
+ *                    and all of its own. With staleness 0 the bits are those of SYNCHRONOUS
+ *     ASYNCHRONOUS   at once
+ *     QUORUM         when `quorum` workers have ended a clock since the last step. Later updates
+ *                    are part of the next step
+ *
+ * Pulls return the values after the step of this worker's last update, or after a later step.
+ * tutti_server_step_read tells which workers took part in a step.
+ *
+ * Failures.  When a worker dies, the servers drop what it pushed since its last step, and the
+ * clock goes on without it. When a server dies, its part of the tables is lost: calls return
+ * PROC_FAILED, and the message names the server's rank, host and pid. Statuses that say that a
+ * call was refused (INVALID_*, UNSUPPORTED) change nothing, nor does TIMEOUT where a server says
+ * which workers are waited for. Any other failure ends the connection of this worker with that
+ * server: later calls that need it return the same status, and the servers go on without the
+ * worker.
+ *
+ * Threads.  Servers answer in a thread of the library's own, so a rank may be server and worker.
+ * One thread of a worker at a time makes calls.
+ *
+ * Sources: Li et al., Scaling Distributed Machine Learning with the Parameter Server, OSDI 2014.
+ * Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server,
+ * NIPS 2013. Chen et al., Revisiting Distributed Synchronous SGD, 2016 (quorum).
+ * docs/how-to/parameter-server.md has the costs. / /
+ */
+#ifndef TUTTI_SERVER_H
+#define TUTTI_SERVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/encode.h"
+#include "tutti/tutti.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --------------------------------------------------------------------------------------- tables */
+
+struct tutti_server;           /* opaque: a parameter server as one rank has it */
+struct tutti_server_operation; /* opaque: a started call */
+
+/* How a server turns the sum g of gradients into a change of a value w. Every operation is
+ * rounded to float32 by itself, in the order of torch.optim. t counts the steps that had a
+ * gradient for the table. */
+enum tutti_server_optimizer {
+    TUTTI_SERVER_SGD,      /* w += -rate * g */
+    TUTTI_SERVER_MOMENTUM, /* m = momentum * m + g; w += -rate * m; with `nesterov`:
+                              w += -rate * (g + momentum * m) */
+    TUTTI_SERVER_ADAGRAD,  /* s += g * g; w += -rate / (1 + (t - 1) * rate_decay) * g / (sqrt(s) +
+                              epsilon) */
+    TUTTI_SERVER_ADAM,     /* m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g * g; w +=
+                              -rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon) */
+    TUTTI_SERVER_FUNCTION  /* `function` */
+};
+
+/* The user's optimizer: changes parameters[count] and state[0 to state_count - 1][count],
+ * elements of one row or of a piece of a tensor, each of which it must treat alike. step is t,
+ * from 1. It is only called in a server's thread, one call at a time, must neither block nor
+ * call Tutti, and keeps no pointer. */
+typedef void tutti_server_function(void *context, uint64_t step, size_t count,
+                                   const float *gradients, float *parameters, float *const *state);
+
+/* The values of a table before anything was pushed. Random values depend on the seed and on
+ * their place in the table alone, not on the number of servers. */
+enum tutti_server_initial {
+    TUTTI_SERVER_CONSTANT, /* initial_value: 0, unless it is set */
+    TUTTI_SERVER_UNIFORM,  /* evenly distributed from -initial_value up to initial_value */
+    TUTTI_SERVER_NORMAL    /* with mean 0 and deviation initial_value, at most 6 of it from 0 */
+};
+
+/* A table of float32: one dense tensor, or rows that take memory from their first gradient on.
+ * The same on all ranks, but for function and context, which only servers use. */
+struct tutti_server_table {
+    size_t size_bytes; /* sizeof(struct tutti_server_table); TUTTI_SERVER_TABLE_INIT sets it */
+    const char *name;  /* 1 to 255 bytes, distinct; copied */
+    size_t row_count;  /* 0: a dense tensor of `width` elements; else rows 0 to row_count - 1 */
+    size_t width;      /* elements of the tensor, at least 1; or of a row, 1 to 2^20 */
+    enum tutti_server_optimizer optimizer;
+    enum tutti_server_initial initial;
+    double rate; /* at least 0 */
+    double momentum, rate_decay, beta1, beta2, epsilon;
+    double initial_state; /* of ADAGRAD's s, and of FUNCTION's state */
+    double weight_decay;  /* at least 0 */
+    int decoupled; /* not 0: weight decay is w *= 1 - rate * weight_decay; 0: g += weight_decay * w */
+    int nesterov;
+    double initial_value;
+    uint64_t seed;
+    int allows_nan;  /* 0: a push of NaN or infinity is refused; 1: it is applied */
+    int state_count; /* for FUNCTION: numbers of state for each element, at most 4 */
+    tutti_server_function *function; /* for FUNCTION; may be NULL on ranks that are no servers */
+    void *context;                   /* for function; must live until tutti_server_free */
+};
+/* A table with plain SGD (rate 0.01), and the usual numbers for the other optimizers. */
+#define TUTTI_SERVER_TABLE_INIT(name, row_count, width)                                            \
+    {                                                                                              \
+        sizeof(struct tutti_server_table), (name), (row_count), (width), TUTTI_SERVER_SGD,         \
+            TUTTI_SERVER_CONSTANT, 0.01, 0.9, 0.0, 0.9, 0.999, 1e-8, 0.0, 0.0, 0, 0, 0.0, 0, 0, 0, \
+            NULL, NULL                                                                             \
+    }
+
+/* --------------------------------------------------------------------------------------- servers */
+
+enum tutti_server_mode {
+    TUTTI_SERVER_SYNCHRONOUS,
+    TUTTI_SERVER_BOUNDED,
+    TUTTI_SERVER_ASYNCHRONOUS,
+    TUTTI_SERVER_QUORUM
+};
+
+/* The same on all ranks, but for what struct tutti_server_table says. */
+struct tutti_server_options {
+    size_t size_bytes; /* sizeof(struct tutti_server_options); TUTTI_SERVER_OPTIONS_INIT sets it */
+    const struct tutti_server_table *tables;
+    size_t table_count;      /* 1 to 4096 */
+    const int *server_ranks; /* ranks of comm that hold the tables, increasing */
+    size_t server_count;     /* at least 1 */
+    const int *worker_ranks; /* ranks of comm that work, increasing; NULL: all that are no servers */
+    size_t worker_count;     /* at least 1, unless worker_ranks is NULL */
+    enum tutti_server_mode mode;
+    int staleness; /* for BOUNDED: 0 or more clocks */
+    int quorum;  /* for QUORUM: 1 or more workers; all workers that are left, if these are fewer */
+    int average; /* not 0: each update counts 1 / (number of workers that are left) */
+    size_t queue_bytes;  /* a server takes no further request of a worker while its requests of so
+                           many bytes wait; 0: 256 MiB. Larger requests are refused */
+    uint64_t timeout_ns; /* default deadline of the calls below; 0: 30 minutes */
+};
+#define TUTTI_SERVER_OPTIONS_INIT                                                                 \
+    {                                                                                             \
+        sizeof(struct tutti_server_options), NULL, 0, NULL, 0, NULL, 0, TUTTI_SERVER_SYNCHRONOUS, \
+            0, 0, 0, 0, 0                                                                         \
+    }
+
+/* Makes a parameter server of the ranks of comm: a communicator for each worker and server, and
+ * for server 0 and each other server. Tutti copies the options and what they point to. comm may
+ * be freed afterwards, and may fail. Collective over comm; blocks like tutti_comm_create for
+ * each of these communicators. Servers answer from then on. On failure *server is NULL:
+ * INVALID_COMM, INVALID_OPTIONS, INVALID_DTYPE, MISMATCH (ranks gave different options),
+ * NO_MEMORY, or a status of tutti_comm_group. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_create(const struct tutti_server_options *options, struct tutti_comm *comm,
+                    struct tutti_server **server);
+/* Blocks until all workers have left or died, whatever deadlines say: for ranks that only serve.
+ * Returns at once on a rank that is no server. PROC_FAILED: another server died, so the tables
+ * are no longer complete; otherwise OK. Any thread; several at once. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_serve(struct tutti_server *server);
+/* Leaves. A worker tells the servers that it takes no more part, and its unfinished clock is
+ * dropped. A server waits until all workers have left or died, then ends its thread and frees
+ * its part of the tables. Blocks for that, until the deadline of the options: TIMEOUT then says
+ * who is still there, and everything is freed nevertheless. All operations must have been waited
+ * for. NULL is allowed. */
+TUTTI_API enum tutti_status tutti_server_free(struct tutti_server *server);
+
+/* ---------------------------------------------------------------------------------- push and pull */
+
+/* A dense tensor as a whole, or some rows of a table. */
+struct tutti_server_part {
+    size_t table;        /* its index in the options */
+    const int64_t *rows; /* NULL: the dense tensor; otherwise row_count rows, in any order. In a push
+                            a row may come several times: its gradients are added */
+    size_t row_count;
+    void *values; /* [width] or [row_count][width]; only read in a push */
+};
+
+/* The most parts of a call. */
+#define TUTTI_SERVER_PARTS 1024
+
+struct tutti_server_call_options {
+    size_t size_bytes;   /* sizeof(struct tutti_server_call_options); _INIT sets it */
+    uint64_t timeout_ns; /* deadline from now; 0: the one of struct tutti_server_options */
+    int priority;        /* a server answers waiting requests of higher priority first; -100 to 100.
+                            Requests of one worker and one priority keep their order. Front layers,
+                            which the next step needs first, get higher priorities */
+    enum tutti_encoding encoding; /* of the values of a push on their way; NONE: as they are */
+};
+#define TUTTI_SERVER_CALL_OPTIONS_INIT                                                \
+    {                                                                                 \
+        sizeof(struct tutti_server_call_options), (uint64_t)0, 0, TUTTI_ENCODING_NONE \
+    }
+
+/* Adds gradients to this worker's update: `part_count` parts, in one message to each server. The
+ * servers apply nothing before tutti_server_tick. Blocks until the servers have the gradients,
+ * at most until the deadline. Parts, rows and values stay the caller's; options may be NULL.
+ * Only workers. Refused: INVALID_COUNT (no such table, a row out of range, more than
+ * TUTTI_SERVER_PARTS parts, or more bytes than queue_bytes), INVALID_BUFFER (NULL, or NaN or
+ * infinity; the message says where), INVALID_OPTIONS, INVALID_RANK (this rank is no worker),
+ * UNSUPPORTED (the encoding does not take float32). Otherwise PROC_FAILED, TIMEOUT, NO_MEMORY
+ * here or on a server, or a status of a message. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_push(struct tutti_server *server, const struct tutti_server_part *parts,
+                  size_t part_count, const struct tutti_server_call_options *options);
+/* Sets values, past the optimizer, as a part of this worker's update: of `part_count` parts,
+ * which stay the caller's. In a step, values are set before gradients are applied, and of
+ * several workers the highest rank's values hold. So one worker can set the first values of a
+ * model: it calls this, and all workers tick. Blocks like tutti_server_push, takes the same
+ * server and options, and fails for the same reasons. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_set(struct tutti_server *server, const struct tutti_server_part *parts,
+                 size_t part_count, const struct tutti_server_call_options *options);
+/* Reads `part_count` parts of a server's tables into their values; the parts stay the caller's,
+ * and options may be NULL. Waits for the step of this worker's last update, if its tick is not
+ * over: TIMEOUT then changes nothing, and a later pull waits again. Reading makes no rows.
+ * Blocks until the values are there, at most until the deadline. Fails like tutti_server_push;
+ * on failure the values are undefined. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_pull(struct tutti_server *server, const struct tutti_server_part *parts,
+                  size_t part_count, const struct tutti_server_call_options *options);
+/* Ends this worker's clock, and blocks until its update is in a step and the worker may go on:
+ * see "Clocks" above. Only workers of the server; options may be NULL. TIMEOUT: the message
+ * names the workers that are waited for; the clock has ended all the same, and the next
+ * tutti_server_tick goes on waiting for it. PROC_FAILED: a server died. INVALID_REQUEST: a tick
+ * that was started has not been waited for. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_tick(struct tutti_server *server, const struct tutti_server_call_options *options);
+/* Pushes the `pushed_count` parts at `pushed`, ends the clock, and pulls the `pulled_count`
+ * parts at `pulled`: as the three calls on the server one after the other, in one round trip.
+ * Blocks until all is done, at most until the deadline of the options, which may be NULL. Parts
+ * stay the caller's; either count may be 0. Fails like the three calls. After TIMEOUT the clock
+ * has ended, and tutti_server_tick and tutti_server_pull go on. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_push_pull(struct tutti_server *server, const struct tutti_server_part *pushed,
+                       size_t pushed_count, const struct tutti_server_part *pulled,
+                       size_t pulled_count, const struct tutti_server_call_options *options);
+/* Starts tutti_server_push, with the same server, parts and options, and does not block. Tutti
+ * copies parts, rows and values. Servers see the calls of a worker in the order in which they
+ * were started, and a pull waits for ticks before it. So push, tick and pull can be started one
+ * after the other, and cost one round trip. On failure *operation is NULL: as tutti_server_push
+ * when it refuses, and INVALID_REQUEST if 64 calls are in flight already. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_push_start(struct tutti_server *server, const struct tutti_server_part *parts,
+                        size_t part_count, const struct tutti_server_call_options *options,
+                        struct tutti_server_operation **operation);
+/* Starts tutti_server_pull, with the same server and options, and does not block. Tutti copies
+ * parts and rows; values belong to the operation until it is done. Fails like
+ * tutti_server_push_start, with *operation NULL. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_pull_start(struct tutti_server *server, const struct tutti_server_part *parts,
+                        size_t part_count, const struct tutti_server_call_options *options,
+                        struct tutti_server_operation **operation);
+/* Starts tutti_server_tick, with the same server and options, and does not block. Pushes from
+ * now on belong to the next clock. Fails like tutti_server_push_start, with *operation NULL. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_tick_start(struct tutti_server *server, const struct tutti_server_call_options *options,
+                        struct tutti_server_operation **operation);
+/* Blocks until the operation is done or its deadline has passed, frees it, sets *operation to NULL,
+ * and returns its status. All operations must have been waited for before tutti_server_free.
+ * INVALID_REQUEST: operation or *operation is NULL. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_wait(struct tutti_server_operation **operation);
+/* The same without blocking: IN_PROGRESS leaves the operation as it is. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_test(struct tutti_server_operation **operation);
+
+/* ---------------------------------------------------------------------------------------- results */
+
+/* A step: updates that the servers applied together. */
+struct tutti_server_step {
+    size_t size_bytes;     /* set by the caller to sizeof(struct tutti_server_step) */
+    uint64_t number;       /* from 1 */
+    uint64_t worker_count; /* workers that were left when it was decided */
+    uint64_t member_count; /* workers whose updates it has */
+};
+/* Fills *step, and the ranks (in comm) of its members, increasing, as many as rank_capacity
+ * allows. number: a step, or 0 for the step of this worker's last update. Server 0 remembers the
+ * last 512 steps. ranks may be NULL with capacity 0. Only workers; blocks until server 0 has
+ * answered, at most for the deadline of the options. INVALID_COUNT: there is no such step, or
+ * not any more. Otherwise as tutti_server_push. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_step_read(struct tutti_server *server,
+                                                                  uint64_t number, int *ranks,
+                                                                  size_t rank_capacity,
+                                                                  struct tutti_server_step *step);
+
+/* What this rank has done. Numbers only grow. */
+struct tutti_server_counters {
+    size_t size_bytes; /* set by the caller to sizeof(struct tutti_server_counters) */
+    uint64_t clock;    /* a worker: clocks that it has ended */
+    uint64_t pushes;   /* a worker: requests that it sent; a server: that it took */
+    uint64_t pulls;
+    uint64_t bytes;      /* of values that these carried, as they were sent */
+    uint64_t steps;      /* a server: steps that it has taken */
+    uint64_t duplicates; /* a server: requests that came again, and were not applied again */
+    uint64_t refused; /* a server: requests that made no sense, and ended a worker's connection */
+    uint64_t workers; /* a server: workers that are left, now */
+};
+/* Fills *counters with what this rank of the server has done. Local; any thread; does not block.
+ * INVALID_BUFFER: server or counters is NULL. INVALID_OPTIONS: counters->size_bytes is not set. */
+TUTTI_API enum tutti_status tutti_server_count(const struct tutti_server *server,
+                                               struct tutti_server_counters *counters);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,139 @@
+#include "membership/worker_clock.h"
+
+#include <string.h>
+
+#include "membership/rank_set.h"
+
+void worker_clock_init(struct worker_clock *clock, const struct worker_clock_rule *rule,
+                       int worker_count, struct worker_clock_worker *workers)
+{
+    *clock = (struct worker_clock){*rule, worker_count, worker_count, 0, workers};
+    memset(workers, 0, (size_t)worker_count * sizeof *workers);
+}
+
+/* The first clock that the worker has not ended. */
+static uint64_t reached(const struct worker_clock_worker *worker)
+{
+    return worker->clock + (worker->state == WORKER_WAITS);
+}
+
+uint64_t worker_clock_lowest(const struct worker_clock *clock)
+{
+    uint64_t lowest = UINT64_MAX;
+    for (int i = 0; i < clock->worker_count; i++) {
+        const struct worker_clock_worker *const worker = &clock->workers[i];
+        if (worker->state != WORKER_GONE && reached(worker) < lowest) lowest = reached(worker);
+    }
+    return lowest;
+}
+
+enum worker_clock_end worker_clock_end(struct worker_clock *clock, int worker, uint64_t number)
+{
+    struct worker_clock_worker *const own = &clock->workers[worker];
+    if (own->state == WORKER_GONE) return WORKER_CLOCK_REFUSED;
+    if (number < reached(own)) return WORKER_CLOCK_KNOWN;
+    if (number > own->clock || own->state == WORKER_WAITS) return WORKER_CLOCK_REFUSED;
+    own->state = WORKER_WAITS;
+    return WORKER_CLOCK_NEW;
+}
+
+void worker_clock_remove(struct worker_clock *clock, int worker)
+{
+    struct worker_clock_worker *const own = &clock->workers[worker];
+    if (own->state == WORKER_GONE) return;
+    own->state = WORKER_GONE;
+    clock->left_count--;
+}
+
+static uint64_t highest_ever(const struct worker_clock *clock)
+{
+    uint64_t highest = 0;
+    for (int i = 0; i < clock->worker_count; i++)
+        if (clock->workers[i].clock > highest) highest = clock->workers[i].clock;
+    return highest;
+}
+
+void worker_clock_join(struct worker_clock *clock, int worker)
+{
+    struct worker_clock_worker *const own = &clock->workers[worker];
+    if (own->state != WORKER_GONE) return;
+    /* With nobody left, a low clock would put workers that come back later too far ahead. */
+    const uint64_t first = clock->left_count > 0 ? worker_clock_lowest(clock) : highest_ever(clock);
+    if (first > own->clock) own->clock = first;
+    own->state = WORKER_WORKS;
+    clock->left_count++;
+}
+
+/* The lowest clock of an update that waits; UINT64_MAX: none does. */
+static uint64_t first_waiting(const struct worker_clock *clock)
+{
+    uint64_t first = UINT64_MAX;
+    for (int i = 0; i < clock->worker_count; i++) {
+        const struct worker_clock_worker *const worker = &clock->workers[i];
+        if (worker->state == WORKER_WAITS && worker->clock < first) first = worker->clock;
+    }
+    return first;
+}
+
+/* Whether all workers that are left, of which the last has reached `lowest`, are near enough. */
+static bool is_within(const struct worker_clock *clock, uint64_t number, uint64_t lowest)
+{
+    const uint64_t staleness = clock->rule.staleness;
+    return number < lowest || number - lowest < staleness;
+}
+
+static int waiting_count(const struct worker_clock *clock)
+{
+    int count = 0;
+    for (int i = 0; i < clock->worker_count; i++) count += clock->workers[i].state == WORKER_WAITS;
+    return count;
+}
+
+static bool has_quorum(const struct worker_clock *clock)
+{
+    const int waiting = waiting_count(clock);
+    const int needed =
+        clock->rule.quorum < clock->left_count ? clock->rule.quorum : clock->left_count;
+    return waiting > 0 && waiting >= needed;
+}
+
+/* The workers that wait become members; of one clock, or of any (UINT64_MAX). */
+static void take(struct worker_clock *clock, uint64_t number, uint64_t *members)
+{
+    memset(members, 0, rank_set_words(clock->worker_count) * sizeof *members);
+    for (int i = 0; i < clock->worker_count; i++) {
+        struct worker_clock_worker *const worker = &clock->workers[i];
+        if (worker->state != WORKER_WAITS) continue;
+        if (number != UINT64_MAX && worker->clock != number) continue;
+        rank_set_add(members, i);
+        worker->clock++;
+        worker->state = WORKER_WORKS;
+    }
+    clock->steps++;
+}
+
+bool worker_clock_decide(struct worker_clock *clock, uint64_t *members)
+{
+    if (clock->rule.quorum > 0) {
+        if (!has_quorum(clock)) return false;
+        take(clock, UINT64_MAX, members);
+        return true;
+    }
+    const uint64_t first = first_waiting(clock);
+    if (first == UINT64_MAX || !is_within(clock, first, worker_clock_lowest(clock))) return false;
+    take(clock, first, members);
+    return true;
+}
+
+void worker_clock_awaited(const struct worker_clock *clock, int worker, uint64_t *awaited)
+{
+    memset(awaited, 0, rank_set_words(clock->worker_count) * sizeof *awaited);
+    const struct worker_clock_worker *const own = &clock->workers[worker];
+    if (own->state != WORKER_WAITS) return;
+    for (int i = 0; i < clock->worker_count; i++) {
+        const struct worker_clock_worker *const other = &clock->workers[i];
+        if (other->state == WORKER_GONE || other->state == WORKER_WAITS) continue;
+        if (clock->rule.quorum > 0 || !is_within(clock, own->clock, other->clock))
+            rank_set_add(awaited, i);
+    }
+}

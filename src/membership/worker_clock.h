@@ -1,0 +1,96 @@
+/* worker_clock.h - the clocks of workers that change parameters together: whose update is
+ * applied when, and who may go on. A pure state machine; server 0 has it, and tells the others
+ * what it decided (server/serve.h).
+ *
+ *     a worker            clock 0 ──ends──► waits ──a step has it──► clock 1 ──ends──► ...
+ *
+ *     staleness 1, three workers; ▒ waits
+ *
+ *         worker 0    │ clock 0 │ clock 1 │▒▒▒▒▒▒▒▒▒│ clock 2          may begin clock 2 when all have
+ *         worker 1    │ clock 0    │ clock 1   │▒▒▒▒│ clock 2          ended clock 0
+ *         worker 2    │ clock 0                     │ clock 1
+ *
+ * A *step* is a set of workers, whose updates are applied together. An update waits from when
+ * its clock has ended until a step has it; its worker waits as long. Each worker has at most
+ * one.
+ *
+ *     bounded by s   the update of clock c may be in a step when all workers have ended clock c - s.
+ *                    A step has the updates of one clock, the lowest there is. So s = 0 makes one
+ *                    step of each clock, with the updates of all workers (synchronous); without
+ *                    a bound each update is a step (asynchronous).
+ *     quorum k       a step has all updates that wait, as soon as there are k, or as many as there are
+ *                    workers left.
+ *
+ * Invariants
+ *   1. Each update is in at most one step, and in no step once its worker has been removed.
+ *   2. A worker's updates are in steps in the order of its clocks.
+ *   3. Bounded by s: a worker in clock c has all updates of clocks below c - s behind it, of all
+ *      workers that are left, and its own. No worker is in a clock more than s ahead of another one's.
+ *   4. Quorum: every step has at least k updates, or all workers that are left.
+ *   5. With two messages of the same end of a clock, the second changes nothing.
+ *
+ * Sources: Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter
+ * Server, NIPS 2013; the rule for applying updates late is ours: it gives every reader its own
+ * updates, and nobody an update from more than s clocks ahead of the slowest worker. /
+ */
+#ifndef TUTTI_MEMBERSHIP_WORKER_CLOCK_H
+#define TUTTI_MEMBERSHIP_WORKER_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* No bound: every update is applied when its clock ends. */
+#define WORKER_CLOCK_UNBOUNDED UINT64_MAX
+
+struct worker_clock_rule {
+    uint64_t staleness; /* s, without a quorum */
+    int quorum;         /* k; 0: bounded by s */
+};
+
+enum worker_state {
+    WORKER_WORKS, /* in its clock */
+    WORKER_WAITS, /* has ended its clock; no step has its update yet */
+    WORKER_GONE   /* left, or died */
+};
+
+struct worker_clock_worker {
+    enum worker_state state;
+    uint64_t clock; /* in which it is, or which it has just ended: so many updates are in steps */
+};
+
+struct worker_clock {
+    struct worker_clock_rule rule;
+    int worker_count, left_count; /* all there ever were; without those that are gone */
+    uint64_t steps;               /* that were decided */
+    struct worker_clock_worker *workers;
+};
+
+/* workers: room for worker_count (at least 1), which stays the caller's. All work, in clock 0. */
+void worker_clock_init(struct worker_clock *clock, const struct worker_clock_rule *rule,
+                       int worker_count, struct worker_clock_worker *workers);
+
+enum worker_clock_end {
+    WORKER_CLOCK_NEW,    /* its update waits now */
+    WORKER_CLOCK_KNOWN,  /* said again; a step may have it already */
+    WORKER_CLOCK_REFUSED /* it is gone, or cannot be in that clock */
+};
+/* A worker ends a clock. */
+enum worker_clock_end worker_clock_end(struct worker_clock *clock, int worker, uint64_t number);
+
+/* A worker is gone: nobody waits for it any more, and its update that waits is dropped. */
+void worker_clock_remove(struct worker_clock *clock, int worker);
+/* A worker that is gone comes back, in the lowest clock of the workers that are left, or in its old
+ * clock if that is higher. If none is left, in the highest clock that any worker has had. */
+void worker_clock_join(struct worker_clock *clock, int worker);
+
+/* Decides the next step, if there is one: its members (a set of worker_count, rank_set.h) are
+ * overwritten. Ask until there is none, after every change. */
+bool worker_clock_decide(struct worker_clock *clock, uint64_t *members);
+
+/* The clock that every worker that is left has reached; UINT64_MAX if none is left. */
+uint64_t worker_clock_lowest(const struct worker_clock *clock);
+/* The workers for which that worker's update waits: a set, which is overwritten; empty if it
+ * does not wait. */
+void worker_clock_awaited(const struct worker_clock *clock, int worker, uint64_t *awaited);
+
+#endif

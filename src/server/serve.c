@@ -1,0 +1,271 @@
+#include "server/serve.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "membership/rank_set.h"
+#include "os/clock.h"
+#include "os/thread.h"
+#include "server/serve_state.h"
+
+/* ------------------------------------------------------------------------------------- the thread */
+
+static void lose_failed_worker(struct serve *serve, int worker)
+{
+    char why[200];
+    error_copy(why, sizeof why);
+    serve_lose_worker(serve, worker, why);
+}
+
+/* Whether anything came. */
+static bool look_after_worker(struct serve *serve, int i)
+{
+    struct serve_worker *const worker = &serve->workers[i];
+    bool has_come = false;
+    if (worker->presence != SERVE_THERE) return false;
+    enum tutti_status status = line_take(&worker->line, &has_come);
+    if (status == TUTTI_OK) status = line_reap(&worker->line);
+    if (status == TUTTI_OK && has_come) {
+        status = serve_hear_worker(serve, i);
+        serve->seen.refused += status != TUTTI_OK;
+    }
+    if (status == TUTTI_OK && worker->presence == SERVE_THERE) status = serve_go_on(serve, i);
+    if (status == TUTTI_OK && worker->has_failed)
+        status = error_set(TUTTI_NO_MEMORY, "no memory for an answer");
+    if (status != TUTTI_OK)
+        lose_failed_worker(serve, i);
+    else if (worker->leaves && !line_is_sending(&worker->line))
+        serve_lose_worker(serve, i, NULL);
+    return has_come;
+}
+
+static bool look_after_peer(struct serve *serve, int i)
+{
+    struct serve_peer *const peer = &serve->peers[i];
+    bool has_come = false;
+    if (peer->line.state == LINE_CLOSED) return false;
+    enum tutti_status status = line_take(&peer->line, &has_come);
+    if (status == TUTTI_OK) status = line_reap(&peer->line);
+    if (status == TUTTI_OK && has_come) status = serve_hear_peer(serve, i);
+    if (status == TUTTI_OK) return has_come;
+    char why[200];
+    error_copy(why, sizeof why);
+    serve_lose_peer(serve, i, why);
+    return true;
+}
+
+static bool look_after_all(struct serve *serve)
+{
+    bool has_come = false;
+    for (int i = 0; i < serve->peer_count; i++) has_come |= look_after_peer(serve, i);
+    for (int i = 0; i < serve->config.division->worker_count; i++)
+        has_come |= look_after_worker(serve, i);
+    const uint64_t now = clock_now_ns();
+    serve_answer_pulls(serve, now);
+    serve_answer_late_ticks(serve, now);
+    return has_come;
+}
+
+/* For what others ask. */
+static void publish(struct serve *serve)
+{
+    const bool is_over = serve_is_over(serve);
+    pthread_mutex_lock(&serve->lock);
+    serve->counters = serve->seen;
+    serve->counters.steps = serve->steps;
+    serve->counters.workers = 0;
+    for (int i = 0; i < serve->config.division->worker_count; i++)
+        serve->counters.workers += serve->workers[i].presence == SERVE_THERE;
+    serve->is_over = is_over;
+    serve->result = serve->broken;
+    pthread_cond_broadcast(&serve->changed);
+    pthread_mutex_unlock(&serve->lock);
+}
+
+static void sleep_until_something(const struct serve *serve)
+{
+    struct pollfd wait = {.fd = serve->event_fd, .events = POLLIN};
+    uint64_t count;
+    if (poll(&wait, 1, clock_poll_ms(serve_next_deadline(serve))) > 0)
+        (void)!read(serve->event_fd, &count, sizeof count);
+}
+
+static void *run(void *context)
+{
+    struct serve *const serve = context;
+    while (!atomic_load_explicit(&serve->stops, memory_order_acquire)) {
+        const bool has_come = look_after_all(serve);
+        publish(serve);
+        if (!has_come) sleep_until_something(serve);
+    }
+    return NULL;
+}
+
+/* -------------------------------------------------------------------------------- start and end */
+
+static void close_lines(struct serve *serve)
+{
+    for (int i = 0; i < serve->config.division->worker_count; i++)
+        line_close(&serve->workers[i].line, "the parameter server was freed");
+    for (int i = 0; i < serve->peer_count; i++) line_close(&serve->peers[i].line, NULL);
+}
+
+/* All but the lines. */
+static void release(struct serve *serve)
+{
+    serve_drop_pulls(serve, -1);
+    for (int i = 0; serve->workers != NULL && i < serve->config.division->worker_count; i++) {
+        update_clear(&serve->workers[i].open);
+        update_clear(&serve->workers[i].ended);
+    }
+    tables_free(serve->config.tables);
+    if (serve->event_fd >= 0) close(serve->event_fd);
+    free(serve->firsts);
+    free(serve->workers);
+    free(serve->peers);
+    free(serve->clock_workers);
+    free(serve->records);
+    free(serve->record_members);
+    free(serve->members);
+    free(serve->updates);
+    pthread_mutex_destroy(&serve->lock);
+    pthread_cond_destroy(&serve->changed);
+    free(serve);
+}
+
+static enum tutti_status allocate(struct serve *serve)
+{
+    const struct server_division *const division = serve->config.division;
+    const size_t workers = (size_t)division->worker_count, words = rank_set_words((int)workers);
+    serve->peer_count = serve->config.server == 0 ? division->server_count - 1 : 1;
+    serve->firsts = calloc(division->table_count, sizeof *serve->firsts);
+    serve->workers = calloc(workers, sizeof *serve->workers);
+    serve->peers = calloc((size_t)serve->peer_count + 1, sizeof *serve->peers);
+    serve->clock_workers = calloc(workers, sizeof *serve->clock_workers);
+    serve->records = calloc(SERVE_RECORDS, sizeof *serve->records);
+    serve->record_members = calloc(SERVE_RECORDS * words, sizeof *serve->record_members);
+    serve->members = calloc(words, sizeof *serve->members);
+    serve->updates = calloc(workers, sizeof *serve->updates);
+    if (serve->firsts == NULL || serve->workers == NULL || serve->peers == NULL ||
+        serve->clock_workers == NULL || serve->records == NULL || serve->record_members == NULL ||
+        serve->members == NULL || serve->updates == NULL)
+        return error_set(TUTTI_NO_MEMORY, "no memory for a parameter server of %zu workers",
+                         workers);
+    serve->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return serve->event_fd >= 0 ? TUTTI_OK : error_system("eventfd for a parameter server");
+}
+
+static void set_up(struct serve *serve)
+{
+    const struct server_division *const division = serve->config.division;
+    for (size_t t = 0; t < division->table_count; t++) {
+        uint64_t share;
+        if (!division->tables[t].is_rows)
+            division_dense(division, t, serve->config.server, &serve->firsts[t], &share);
+    }
+    for (int i = 0; i < division->worker_count; i++) {
+        update_init(&serve->workers[i].open);
+        update_init(&serve->workers[i].ended);
+    }
+    worker_clock_init(&serve->clock, &serve->config.rule, division->worker_count,
+                      serve->clock_workers);
+}
+
+/* Takes over all communicators; those that no line takes are freed. */
+static enum tutti_status open_lines(struct serve *serve, enum tutti_status status)
+{
+    const int server = serve->config.server;
+    for (int i = 0; i < serve->config.division->worker_count; i++) {
+        struct tutti_comm *const comm = serve->config.worker_comms[i];
+        serve->config.worker_comms[i] = NULL;
+        if (status == TUTTI_OK)
+            status = line_open(&serve->workers[i].line, comm, 0, serve->event_fd);
+        else if (tutti_comm_size(comm) > 1)
+            (void)tutti_comm_free(comm);
+    }
+    for (int i = 0; i < serve->peer_count; i++) {
+        struct tutti_comm *const comm = serve->config.server_comms[i];
+        serve->config.server_comms[i] = NULL;
+        if (status != TUTTI_OK)
+            (void)tutti_comm_free(comm);
+        else
+            status = line_open(&serve->peers[i].line, comm, server == 0 ? 1 : 0, serve->event_fd);
+    }
+    return status;
+}
+
+enum tutti_status serve_create(const struct serve_config *config, struct serve **made)
+{
+    *made = NULL;
+    struct serve *const serve = calloc(1, sizeof *serve);
+    if (serve == NULL) {
+        tables_free(config->tables);
+        return error_set(TUTTI_NO_MEMORY, "no memory for a parameter server");
+    }
+    serve->config = *config;
+    serve->event_fd = -1;
+    pthread_mutex_init(&serve->lock, NULL);
+    pthread_cond_init(&serve->changed, NULL);
+    enum tutti_status status = allocate(serve);
+    if (status == TUTTI_OK) set_up(serve);
+    status = open_lines(serve, status);
+    if (status == TUTTI_OK)
+        status = thread_start(&serve->thread, run, serve, NULL, "the parameter server's thread");
+    if (status != TUTTI_OK) {
+        if (serve->workers != NULL && serve->peers != NULL) close_lines(serve);
+        release(serve);
+        return status;
+    }
+    *made = serve;
+    return TUTTI_OK;
+}
+
+static enum tutti_status say_who_is_there(struct serve *serve)
+{
+    return error_set(TUTTI_TIMEOUT, "%" PRIu64 " workers have not left, or not from all servers",
+                     serve->counters.workers);
+}
+
+enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns)
+{
+    const struct timespec until = {(time_t)(deadline_ns / 1000000000),
+                                   (long)(deadline_ns % 1000000000)};
+    enum tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&serve->lock);
+    while (!serve->is_over && status == TUTTI_OK) {
+        if (deadline_ns == UINT64_MAX)
+            pthread_cond_wait(&serve->changed, &serve->lock);
+        else if (pthread_cond_clockwait(&serve->changed, &serve->lock, CLOCK_MONOTONIC, &until) ==
+                 ETIMEDOUT)
+            status = say_who_is_there(serve);
+    }
+    if (status == TUTTI_OK && serve->result != TUTTI_OK)
+        status = error_set(serve->result, "%s", serve->why);
+    pthread_mutex_unlock(&serve->lock);
+    return status;
+}
+
+void serve_free(struct serve *serve)
+{
+    if (serve == NULL) return;
+    atomic_store_explicit(&serve->stops, true, memory_order_release);
+    const uint64_t one = 1;
+    (void)!write(serve->event_fd, &one, sizeof one);
+    pthread_join(serve->thread, NULL);
+    close_lines(serve);
+    release(serve);
+}
+
+void serve_count(struct serve *serve, struct tutti_server_counters *counters)
+{
+    pthread_mutex_lock(&serve->lock);
+    *counters = serve->counters;
+    pthread_mutex_unlock(&serve->lock);
+}

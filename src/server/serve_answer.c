@@ -1,0 +1,254 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "membership/rank_set.h"
+#include "os/clock.h"
+#include "server/serve_state.h"
+
+/* payload: from malloc, or NULL; becomes the line's. */
+enum tutti_status serve_answer(struct serve *serve, int worker, uint32_t slot,
+                               const struct server_reply *reply, void *payload)
+{
+    struct serve_worker *const to = &serve->workers[worker];
+    struct server_reply whole = *reply;
+    whole.magic = SERVER_MAGIC;
+    whole.version = SERVER_VERSION;
+    const int tag = SERVER_TAG_REPLY + 2 * (int)slot;
+    if (to->presence != SERVE_THERE) {
+        free(payload);
+        return TUTTI_OK;
+    }
+    const enum tutti_status status = line_send(&to->line, tag, &whole, sizeof whole);
+    if (status != TUTTI_OK)
+        free(payload);
+    else if (payload != NULL)
+        return line_send_owned(&to->line, tag + 1, payload, whole.payload_bytes);
+    return status;
+}
+
+enum tutti_status serve_answer_failure(struct serve *serve, int worker, uint32_t slot,
+                                       enum tutti_status status, const char *text)
+{
+    struct server_reply reply = {.status = (uint16_t)status};
+    snprintf(reply.text, sizeof reply.text, "%.200s", text);
+    return serve_answer(serve, worker, slot, &reply, NULL);
+}
+
+/* ---------------------------------------------------------------------------------------- pulls */
+
+static void pull_free(struct serve_pull *pull)
+{
+    free(pull->parts);
+    free(pull->rows);
+    free(pull);
+}
+
+static struct serve_pull *pull_create(const struct serve_worker *from)
+{
+    const size_t part_bytes = from->request.part_count * sizeof *from->parts;
+    const size_t row_bytes = from->request.payload_bytes;
+    struct serve_pull *const pull = calloc(1, sizeof *pull);
+    if (pull == NULL) return NULL;
+    pull->request = from->request;
+    pull->parts = malloc(part_bytes + 1);
+    pull->rows = malloc(row_bytes + 1);
+    if (pull->parts == NULL || pull->rows == NULL) {
+        pull_free(pull);
+        return NULL;
+    }
+    memcpy(pull->parts, from->parts, part_bytes);
+    if (row_bytes > 0) memcpy(pull->rows, from->line.payload, row_bytes);
+    return pull;
+}
+
+enum tutti_status serve_take_pull(struct serve *serve, int worker)
+{
+    struct serve_worker *const from = &serve->workers[worker];
+    struct serve_pull *const pull = pull_create(from);
+    if (pull == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for a pull");
+    pull->worker = worker;
+    pull->deadline_ns = serve_deadline_of(&pull->request);
+    struct serve_pull **at = &serve->pulls;
+    while (*at != NULL && (*at)->request.priority >= pull->request.priority) at = &(*at)->next;
+    pull->next = *at;
+    *at = pull;
+    from->queued_bytes += pull->request.payload_bytes;
+    return TUTTI_OK;
+}
+
+static enum tutti_status read_part(const struct serve *serve, const struct server_request_part *part,
+                                   const int64_t *rows, float *values)
+{
+    const struct table *const table = tables_at(serve->config.tables, part->table);
+    if (part->count == 0) return TUTTI_OK;
+    if (part->is_rows) return table_read_rows(table, part->count, rows, values);
+    return table_read_dense(table, serve->firsts[part->table], part->count, values);
+}
+
+static enum tutti_status answer_pull(struct serve *serve, const struct serve_pull *pull)
+{
+    const struct server_division *const division = serve->config.division;
+    const size_t bytes = server_reply_bytes(division, &pull->request, pull->parts);
+    float *const values = bytes > 0 ? malloc(bytes) : NULL;
+    if (bytes > 0 && values == NULL)
+        return error_set(TUTTI_NO_MEMORY, "no memory for %zu bytes of values", bytes);
+    const int64_t *rows = pull->rows;
+    float *at = values;
+    for (uint32_t i = 0; i < pull->request.part_count; i++) {
+        const struct server_request_part *const part = &pull->parts[i];
+        const enum tutti_status status = read_part(serve, part, rows, at);
+        if (status != TUTTI_OK) {
+            free(values);
+            return status;
+        }
+        at += part->count * (part->is_rows ? division->tables[part->table].width : 1);
+        if (part->is_rows) rows += part->count;
+    }
+    const struct server_reply reply = {.payload_bytes = bytes, .step = serve->steps};
+    return serve_answer(serve, pull->worker, pull->request.slot, &reply, values);
+}
+
+uint64_t serve_deadline_of(const struct server_request *request)
+{
+    const uint64_t now = clock_now_ns(), timeout = request->timeout_ns;
+    return timeout == 0 || timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout;
+}
+
+/* Whether it waits no more; then *status is what came of it. */
+static bool try_pull(struct serve *serve, const struct serve_pull *pull, uint64_t now_ns,
+                     enum tutti_status *status)
+{
+    const struct serve_worker *const from = &serve->workers[pull->worker];
+    const bool is_ready = from->decided >= pull->request.clock;
+    if (from->presence != SERVE_THERE) return true;
+    if (serve->broken != TUTTI_OK) {
+        *status = serve_answer_failure(serve, pull->worker, pull->request.slot, serve->broken,
+                                       serve->why);
+        return true;
+    }
+    if (!is_ready && now_ns < pull->deadline_ns) return false;
+    *status = is_ready ? answer_pull(serve, pull)
+                       : serve_answer_failure(serve, pull->worker, pull->request.slot, TUTTI_TIMEOUT,
+                                              "the step of this worker's last tick has not come");
+    return true;
+}
+
+void serve_answer_pulls(struct serve *serve, uint64_t now_ns)
+{
+    for (struct serve_pull **at = &serve->pulls; *at != NULL;) {
+        struct serve_pull *const pull = *at;
+        enum tutti_status status = TUTTI_OK;
+        if (!try_pull(serve, pull, now_ns, &status)) {
+            at = &pull->next;
+            continue;
+        }
+        serve->workers[pull->worker].has_failed |= status != TUTTI_OK;
+        serve->workers[pull->worker].queued_bytes -= pull->request.payload_bytes;
+        *at = pull->next;
+        pull_free(pull);
+    }
+}
+
+void serve_drop_pulls(struct serve *serve, int worker)
+{
+    for (struct serve_pull **at = &serve->pulls; *at != NULL;) {
+        struct serve_pull *const pull = *at;
+        if (pull->worker != worker && worker >= 0) {
+            at = &pull->next;
+            continue;
+        }
+        *at = pull->next;
+        pull_free(pull);
+    }
+    if (worker >= 0) serve->workers[worker].queued_bytes = 0;
+}
+
+/* ---------------------------------------------------------------------------------------- steps */
+
+enum tutti_status serve_answer_record(struct serve *serve, int worker,
+                                      const struct server_request *request)
+{
+    const uint64_t number =
+        request->number != 0 ? request->number : serve->workers[worker].tick_number;
+    const size_t words = rank_set_words(serve->config.division->worker_count);
+    const struct serve_record *const record = &serve->records[number % SERVE_RECORDS];
+    if (number == 0 || record->number != number) {
+        char text[120];
+        snprintf(text, sizeof text, "step %" PRIu64 " is not known; there were %" PRIu64, number,
+                 serve->steps);
+        return serve_answer_failure(serve, worker, request->slot, TUTTI_INVALID_COUNT, text);
+    }
+    uint64_t *const members = malloc(words * sizeof *members);
+    if (members == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for an answer");
+    memcpy(members, serve->record_members + number % SERVE_RECORDS * words, words * sizeof *members);
+    const struct server_reply reply = {.payload_bytes = words * sizeof *members,
+                                       .step = number,
+                                       .worker_count = record->left_count,
+                                       .member_count = record->member_count};
+    return serve_answer(serve, worker, request->slot, &reply, members);
+}
+
+static void answer_tick_with(struct serve *serve, int worker, const struct server_reply *reply)
+{
+    struct serve_worker *const to = &serve->workers[worker];
+    to->awaits_tick = false;
+    to->has_failed |= serve_answer(serve, worker, to->tick_slot, reply, NULL) != TUTTI_OK;
+}
+
+void serve_answer_tick(struct serve *serve, int worker)
+{
+    const struct serve_worker *const to = &serve->workers[worker];
+    if (!to->awaits_tick) return;
+    answer_tick_with(serve, worker,
+                     &(struct server_reply){.clock = to->decided, .step = to->tick_number});
+}
+
+static void describe_awaited(const struct serve *serve, int worker, char *text, size_t bytes)
+{
+    const int count = serve->config.division->worker_count;
+    uint64_t *const awaited = calloc(rank_set_words(count), sizeof *awaited);
+    size_t used = (size_t)snprintf(text, bytes, "the clock still waits for the worker at rank");
+    if (awaited == NULL) return;
+    worker_clock_awaited(&serve->clock, worker, awaited);
+    for (int i = 0; i < count && used < bytes; i++)
+        if (rank_set_has(awaited, i))
+            used +=
+                (size_t)snprintf(text + used, bytes - used, " %d", serve->config.worker_ranks[i]);
+    free(awaited);
+}
+
+void serve_answer_late_ticks(struct serve *serve, uint64_t now_ns)
+{
+    for (int i = 0; i < serve->config.division->worker_count; i++) {
+        const struct serve_worker *const worker = &serve->workers[i];
+        if (!worker->awaits_tick || worker->tick_deadline_ns > now_ns) continue;
+        struct server_reply reply = {.status = TUTTI_TIMEOUT};
+        describe_awaited(serve, i, reply.text, sizeof reply.text);
+        answer_tick_with(serve, i, &reply);
+    }
+}
+
+void serve_answer_broken(struct serve *serve)
+{
+    for (int i = 0; i < serve->config.division->worker_count; i++) {
+        if (!serve->workers[i].awaits_tick) continue;
+        struct server_reply reply = {.status = (uint16_t)serve->broken};
+        snprintf(reply.text, sizeof reply.text, "%.200s", serve->why);
+        answer_tick_with(serve, i, &reply);
+    }
+}
+
+uint64_t serve_next_deadline(const struct serve *serve)
+{
+    uint64_t next = UINT64_MAX;
+    for (int i = 0; i < serve->config.division->worker_count; i++) {
+        const struct serve_worker *const worker = &serve->workers[i];
+        if (worker->awaits_tick && worker->tick_deadline_ns < next) next = worker->tick_deadline_ns;
+    }
+    for (const struct serve_pull *pull = serve->pulls; pull != NULL; pull = pull->next)
+        if (pull->deadline_ns < next) next = pull->deadline_ns;
+    return next;
+}

@@ -1,0 +1,139 @@
+/* serve_state.h - the members of a server, for the files that make it up:
+ *
+ *     serve.c            its thread: sleeps, looks after lines, starts and ends
+ *       serve_request.c  what a request does
+ *         serve_step.c   clocks and steps; what the loss of a worker or server changes
+ *           serve_answer.c   answers that were waited for
+ */
+#ifndef TUTTI_SERVER_SERVE_STATE_H
+#define TUTTI_SERVER_SERVE_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/line.h"
+#include "server/serve.h"
+#include "server/update.h"
+
+enum serve_presence { SERVE_THERE, SERVE_LEFT, SERVE_LOST };
+
+struct serve_worker {
+    struct line line;
+    enum serve_presence presence;
+    uint64_t sequence;             /* of its last request */
+    struct server_request request; /* that is being read */
+    struct server_request_part parts[TUTTI_SERVER_PARTS];
+    struct update open, ended;
+    bool has_ended;   /* `ended` waits for its step */
+    uint64_t ticked;  /* clocks whose end this server has heard of */
+    uint64_t decided; /* clocks that are in steps here */
+    int has_count;    /* server 0: servers that have the whole update of the clock that ends */
+    bool awaits_tick; /* server 0: the worker waits for an answer */
+    uint32_t tick_slot;
+    uint64_t tick_deadline_ns, tick_number;
+    uint64_t queued_bytes; /* of pulls that wait */
+    bool is_held;          /* a tick that came before the step of the last one */
+    bool leaves;           /* and is gone once its answer is sent */
+    bool has_failed;       /* an answer could not be sent */
+};
+
+/* A pull that waits. */
+struct serve_pull {
+    struct serve_pull *next;
+    int worker;
+    uint64_t deadline_ns;
+    struct server_request request;
+    struct server_request_part *parts;
+    int64_t *rows; /* of all parts, one after the other */
+};
+
+/* Another server. */
+struct serve_peer {
+    struct line line;
+    bool is_over; /* all its workers are gone; or, from server 0, all workers of all */
+};
+
+enum { SERVE_RECORDS = 512 };
+
+struct serve_record {
+    uint64_t number;
+    uint32_t left_count, member_count;
+};
+
+struct serve {
+    struct serve_config config;
+    uint64_t *firsts; /* of dense shares */
+    struct serve_worker *workers;
+    struct serve_peer *peers;
+    int peer_count;
+    struct serve_pull *pulls;  /* in the order of their priorities, then as they came */
+    struct worker_clock clock; /* server 0 */
+    struct worker_clock_worker *clock_workers;
+    struct serve_record *records; /* server 0: ring */
+    uint64_t *record_members;
+    uint64_t *members; /* of a step, while it is applied */
+    struct update **updates;
+    uint64_t steps;
+    enum tutti_status broken; /* not OK: a server has died, or a step could not be applied */
+    char why[256];
+    bool has_told_over;
+    struct tutti_server_counters seen;
+
+    int event_fd;
+    pthread_t thread;
+    atomic_bool stops;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    bool is_over;
+    enum tutti_status result;
+    struct tutti_server_counters counters;
+};
+
+/* ---------------------------------------------------------------------------------- serve_answer.c */
+
+enum tutti_status serve_answer(struct serve *serve, int worker, uint32_t slot,
+                               const struct server_reply *reply, void *payload);
+/* With this thread's message. */
+enum tutti_status serve_answer_failure(struct serve *serve, int worker, uint32_t slot,
+                                       enum tutti_status status, const char *text);
+/* A pull of which the worker's line has the payload. */
+enum tutti_status serve_take_pull(struct serve *serve, int worker);
+/* Answers pulls that need not, or must not wait any longer. */
+void serve_answer_pulls(struct serve *serve, uint64_t now_ns);
+void serve_drop_pulls(struct serve *serve, int worker);
+enum tutti_status serve_answer_record(struct serve *serve, int worker,
+                                      const struct server_request *request);
+/* Server 0: of a worker's tick that a step has; of ticks that are late; of all, when broken. */
+void serve_answer_tick(struct serve *serve, int worker);
+void serve_answer_late_ticks(struct serve *serve, uint64_t now_ns);
+void serve_answer_broken(struct serve *serve);
+/* When a request of that timeout (0: none), which has just come, is late. */
+uint64_t serve_deadline_of(const struct server_request *request);
+/* The next deadline of a tick or pull. */
+uint64_t serve_next_deadline(const struct serve *serve);
+
+/* ------------------------------------------------------------------------------------ serve_step.c */
+
+/* A worker's update is complete here. */
+void serve_end_clock(struct serve *serve, int worker);
+/* Server 0: another server, or this one, has it. */
+void serve_hear_has(struct serve *serve, int worker, uint64_t clock);
+/* A step, from server 0. */
+enum tutti_status serve_hear_decided(struct serve *serve, const struct server_request *request,
+                                     const uint64_t *members);
+/* A worker is gone: closes its line. why: NULL if it left. */
+void serve_lose_worker(struct serve *serve, int worker, const char *why);
+void serve_lose_peer(struct serve *serve, int peer, const char *why);
+void serve_break(struct serve *serve, enum tutti_status status, const char *why);
+/* Tells the other servers when all workers are gone, and whether all know. */
+bool serve_is_over(struct serve *serve);
+
+/* --------------------------------------------------------------------------------- serve_request.c */
+
+/* What a line has taken. A failure ends the line. */
+enum tutti_status serve_hear_worker(struct serve *serve, int worker);
+/* Listens again, where that had to wait. */
+enum tutti_status serve_go_on(struct serve *serve, int worker);
+enum tutti_status serve_hear_peer(struct serve *serve, int peer);
+
+#endif

@@ -1,0 +1,287 @@
+/* A server and one worker that says what it likes: what comes twice is applied once, and what
+ * makes no sense ends the worker's line, with a reason, and no other worker's. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "os/clock.h"
+#include "server/serve.h"
+#include "server/server_message.h"
+#include "tests/kit/patient.h"
+
+enum { WIDTH = 5, ROWS = 9 };
+
+static const struct division_table shapes[] = {{"dense", false, false, 0, WIDTH},
+                                               {"rows", true, false, ROWS, 2}};
+static const struct server_division division = {
+    .server_count = 1, .worker_count = 2, .table_count = 2, .tables = shapes, .payload_max = 4096};
+static const int ranks[] = {0, 1, 2};
+
+static struct tables *make_tables(void)
+{
+    struct tables *tables;
+    struct table *table;
+    struct table_spec spec = {.name = "dense",
+                              .kind = TABLE_DENSE,
+                              .count = WIDTH,
+                              .share = WIDTH,
+                              .optimizer = {.kind = TABLE_SGD, .rate = 1}};
+    if (tables_create(0, &tables) != TUTTI_OK || tables_add(tables, &spec, &table) != TUTTI_OK)
+        abort();
+    spec = (struct table_spec){.name = "rows",
+                               .kind = TABLE_ROWS,
+                               .count = ROWS,
+                               .width = 2,
+                               .optimizer = {.kind = TABLE_SGD, .rate = 1}};
+    if (tables_add(tables, &spec, &table) != TUTTI_OK) abort();
+    return tables;
+}
+
+/* Rank 0 serves, ranks 1 and 2 work; each gets its communicator with rank 0, and rank 0 both. */
+static int connect(struct tutti_comm *comm, int rank, struct tutti_comm **made)
+{
+    for (int worker = 1; worker <= 2; worker++) {
+        const int pair[] = {worker, 0};
+        if (rank != 0 && rank != worker) continue;
+        RANKS_EXPECT(tutti_comm_group(comm, pair, 2, NULL, rank == 0 ? &made[worker - 1] : made) ==
+                     TUTTI_OK);
+    }
+    return 0;
+}
+
+static int serve_both(int rank, struct tutti_comm **comms)
+{
+    struct serve *serve;
+    const struct serve_config config = {.division = &division,
+                                        .tables = make_tables(),
+                                        .worker_ranks = ranks + 1,
+                                        .server_ranks = ranks,
+                                        .worker_comms = comms};
+    RANKS_EXPECT(serve_create(&config, &serve) == TUTTI_OK);
+    RANKS_EXPECT(serve_wait(serve, clock_now_ns() + 60000000000u) == TUTTI_OK);
+    struct tutti_server_counters counters;
+    serve_count(serve, &counters);
+    RANKS_EXPECT(counters.workers == 0);
+    serve_free(serve);
+    return 0;
+}
+
+struct wire {
+    struct server_request request;
+    struct server_request_part part;
+};
+
+static struct wire wire_of(enum server_kind kind, uint64_t sequence, uint64_t clock)
+{
+    struct wire wire = {.request = {.magic = SERVER_MAGIC,
+                                    .version = SERVER_VERSION,
+                                    .kind = (uint16_t)kind,
+                                    .sequence = sequence,
+                                    .clock = clock}};
+    if (kind == SERVER_PUSH || kind == SERVER_PULL) {
+        wire.request.part_count = 1;
+        wire.part = (struct server_request_part){0, 0, WIDTH};
+    }
+    if (kind == SERVER_PUSH) wire.request.payload_bytes = (WIDTH * sizeof(float) + 7) / 8 * 8;
+    return wire;
+}
+
+/* Says it, and takes the answer; the status is the answer's, or that of the communicator. */
+static enum tutti_status ask(struct tutti_comm *comm, const struct wire *wire, const void *payload,
+                             void *values)
+{
+    struct server_reply reply;
+    const size_t bytes =
+        sizeof wire->request + wire->request.part_count * sizeof(struct server_request_part);
+    enum tutti_status status = tutti_send(wire, bytes, TUTTI_UINT8, 1, SERVER_TAG_REQUEST, comm);
+    if (status == TUTTI_OK && wire->request.payload_bytes > 0)
+        status = tutti_send(payload, wire->request.payload_bytes, TUTTI_UINT8, 1,
+                            SERVER_TAG_PAYLOAD, comm);
+    if (status == TUTTI_OK)
+        status = tutti_recv(&reply, sizeof reply, TUTTI_UINT8, 1, SERVER_TAG_REPLY, NULL, comm);
+    if (status == TUTTI_OK) status = (enum tutti_status)reply.status;
+    if (status == TUTTI_OK && reply.payload_bytes > 0)
+        status = tutti_recv(values, reply.payload_bytes, TUTTI_UINT8, 1, SERVER_TAG_REPLY + 1, NULL,
+                            comm);
+    return status;
+}
+
+static int repeats(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct tutti_comm *made[2] = {NULL};
+    (void)seed, (void)context, (void)size;
+    RANKS_EXPECT(connect(comm, rank, made) == 0);
+    if (rank == 0) return serve_both(rank, made);
+    const float ones[WIDTH + 1] = {1, 1, 1, 1, 1};
+    float got[WIDTH];
+    struct wire push = wire_of(SERVER_PUSH, 1, 0), tick = wire_of(SERVER_TICK, 2, 0),
+                pull = wire_of(SERVER_PULL, 3, 1);
+    for (int again = 0; again < 3; again++)
+        RANKS_EXPECT(ask(made[0], &push, ones, NULL) == TUTTI_OK);
+    for (int again = 0; again < 3; again++)
+        RANKS_EXPECT(ask(made[0], &tick, NULL, NULL) == TUTTI_OK);
+    for (int again = 0; again < 3; again++) {
+        RANKS_EXPECT(ask(made[0], &pull, NULL, got) == TUTTI_OK);
+        for (int i = 0; i < WIDTH; i++) RANKS_EXPECT(got[i] == -2);
+    }
+    RANKS_EXPECT(ask(made[0], &push, ones, NULL) == TUTTI_OK); /* of a clock that is over */
+    push = wire_of(SERVER_PUSH, 4, 1), tick = wire_of(SERVER_TICK, 5, 1);
+    pull = wire_of(SERVER_PULL, 6, 2);
+    RANKS_EXPECT(ask(made[0], &push, ones, NULL) == TUTTI_OK);
+    RANKS_EXPECT(ask(made[0], &tick, NULL, NULL) == TUTTI_OK);
+    RANKS_EXPECT(ask(made[0], &pull, NULL, got) == TUTTI_OK);
+    RANKS_EXPECT(got[0] == -4);
+    const struct wire leave = wire_of(SERVER_LEAVE, 7, 0);
+    RANKS_EXPECT(ask(made[0], &leave, NULL, NULL) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_free(made[0]) == TUTTI_OK);
+    return 0;
+}
+
+static void what_comes_twice_is_applied_once(void **state)
+{
+    (void)state;
+    expect_good_both(3, repeats, NULL);
+}
+
+static int tell(struct tutti_comm *comm, const struct wire *wire)
+{
+    const int rank = 1;
+    RANKS_EXPECT(tutti_send(wire,
+                            sizeof wire->request +
+                                wire->request.part_count * sizeof(struct server_request_part),
+                            TUTTI_UINT8, 1, SERVER_TAG_REQUEST, comm) == TUTTI_OK);
+    return 0;
+}
+
+/* Rank 1 asks for two pulls behind a tick, and then lets rank 2 end the clock for which they wait. */
+static int urgent_pulls(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct tutti_comm *made[2] = {NULL};
+    (void)seed, (void)context, (void)size;
+    RANKS_EXPECT(connect(comm, rank, made) == 0);
+    if (rank == 0) return serve_both(rank, made);
+    struct wire tick = wire_of(SERVER_TICK, 1, 0), leave = wire_of(SERVER_LEAVE, 2, 0);
+    char go = 1, answer[256];
+    if (rank == 2) {
+        RANKS_EXPECT(tutti_recv(&go, 1, TUTTI_UINT8, 1, 0, NULL, comm) == TUTTI_OK);
+        RANKS_EXPECT(ask(made[0], &tick, NULL, NULL) == TUTTI_OK);
+    } else {
+        struct wire usual = wire_of(SERVER_PULL, 2, 1), urgent = wire_of(SERVER_PULL, 3, 1),
+                    record = wire_of(SERVER_RECORD, 4, 0);
+        tick.request.slot = 3, usual.request.slot = 1, urgent.request.slot = 2;
+        urgent.request.priority = 7, record.request.number = 99, leave.request.sequence = 5;
+        RANKS_EXPECT(tell(made[0], &tick) == 0 && tell(made[0], &usual) == 0);
+        RANKS_EXPECT(tell(made[0], &urgent) == 0);
+        /* Answered at once: the server has all of them. */
+        RANKS_EXPECT(ask(made[0], &record, NULL, NULL) == TUTTI_INVALID_COUNT);
+        RANKS_EXPECT(tutti_send(&go, 1, TUTTI_UINT8, 2, 0, comm) == TUTTI_OK);
+        static const int slots[] = {3, 2, 2, 1, 1}; /* a reply; two with their values */
+        for (int i = 0; i < 5; i++) {
+            struct tutti_message message = {.size_bytes = sizeof message};
+            RANKS_EXPECT(tutti_recv(answer, sizeof answer, TUTTI_UINT8, 1, TUTTI_ANY_TAG, &message,
+                                    made[0]) == TUTTI_OK);
+            RANKS_EXPECT((message.tag - SERVER_TAG_REPLY) / 2 == slots[i]);
+        }
+    }
+    RANKS_EXPECT(ask(made[0], &leave, NULL, NULL) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_free(made[0]) == TUTTI_OK);
+    return 0;
+}
+
+static void urgent_pulls_are_answered_first(void **state)
+{
+    (void)state;
+    expect_good(3, RANKS_DEFAULT, urgent_pulls, NULL);
+}
+
+/* One change of a good push, and a word of the reason. */
+struct nonsense {
+    const char *reason;
+    void (*change)(struct wire *wire, float *values);
+};
+
+#define CHANGE(name, code)                             \
+    static void name(struct wire *wire, float *values) \
+    {                                                  \
+        (void)wire, (void)values;                      \
+        code;                                          \
+    }
+CHANGE(other_magic, wire->request.magic++)
+CHANGE(other_version, wire->request.version++)
+CHANGE(other_kind, wire->request.kind = SERVER_KIND_END)
+CHANGE(a_servers_kind, wire->request.kind = SERVER_DECIDED)
+CHANGE(later_sequence, wire->request.sequence = 2)
+CHANGE(no_sequence, wire->request.sequence = 0)
+CHANGE(a_slot_too_high, wire->request.slot = SERVER_SLOTS)
+CHANGE(unknown_encoding, wire->request.encoding = 200)
+CHANGE(other_clock, wire->request.clock = 5)
+CHANGE(other_table, wire->part.table = 2)
+CHANGE(no_rows_there, wire->part.is_rows = 1)
+CHANGE(other_count, wire->part.count--)
+CHANGE(other_size, wire->request.payload_bytes += 8)
+CHANGE(nan_in_it, values[3] = NAN)
+CHANGE(infinite_count, wire->part = ((struct server_request_part){1, 1, UINT64_MAX / 8}))
+CHANGE(a_row_out_of_range, wire->part = ((struct server_request_part){1, 1, 1});
+       wire->request.payload_bytes = 16; memcpy(values, &(int64_t){ROWS}, sizeof(int64_t)))
+
+static const struct nonsense all_nonsense[] = {
+    {"no request", other_magic},     {"version 2", other_version},
+    {"kind is 11", other_kind},      {"kind is 9", a_servers_kind},
+    {"number is 2", later_sequence}, {"number is 0", no_sequence},
+    {"slot 64", a_slot_too_high},    {"encoding is 200", unknown_encoding},
+    {"clock 5", other_clock},        {"no table 2", other_table},
+    {"dense tensor", no_rows_there}, {"4 elements", other_count},
+    {"not 24", other_size},          {"is nan", nan_in_it},
+    {"too large", infinite_count},   {"row 9", a_row_out_of_range},
+};
+enum { NONSENSE = sizeof all_nonsense / sizeof *all_nonsense };
+
+/* Rank 1 says it; rank 2 goes on. */
+static int makes_no_sense(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    const struct nonsense *const nonsense = context;
+    struct tutti_comm *made[2] = {NULL};
+    (void)seed, (void)size;
+    RANKS_EXPECT(connect(comm, rank, made) == 0);
+    if (rank == 0) return serve_both(rank, made);
+    float values[WIDTH + 3] = {1, 1, 1, 1, 1};
+    struct wire push = wire_of(SERVER_PUSH, 1, 0);
+    if (rank == 1) {
+        nonsense->change(&push, values);
+        RANKS_EXPECT(ask(made[0], &push, values, NULL) == TUTTI_ABORTED);
+        RANKS_EXPECT(strstr(tutti_error_message(), nonsense->reason) != NULL);
+    } else {
+        const struct wire tick = wire_of(SERVER_TICK, 2, 0), pull = wire_of(SERVER_PULL, 3, 1),
+                          leave = wire_of(SERVER_LEAVE, 4, 0);
+        RANKS_EXPECT(ask(made[0], &push, values, NULL) == TUTTI_OK);
+        RANKS_EXPECT(ask(made[0], &tick, NULL, NULL) == TUTTI_OK);
+        RANKS_EXPECT(ask(made[0], &pull, NULL, values) == TUTTI_OK);
+        RANKS_EXPECT(values[0] == -1);
+        RANKS_EXPECT(ask(made[0], &leave, NULL, NULL) == TUTTI_OK);
+    }
+    (void)tutti_comm_free(made[0]);
+    return 0;
+}
+
+static void what_makes_no_sense_ends_one_line_with_a_reason(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NONSENSE; i++)
+        expect_good(3, RANKS_THREADS, makes_no_sense, (void *)&all_nonsense[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_comes_twice_is_applied_once),
+        cmocka_unit_test(urgent_pulls_are_answered_first),
+        cmocka_unit_test(what_makes_no_sense_ends_one_line_with_a_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

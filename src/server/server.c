@@ -1,0 +1,469 @@
+/* server.c - the functions of server.h: a rank's parameter server, made and freed, and calls
+ * that go to its worker. */
+#include "tutti/server.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/encoding.h"
+#include "base/group_depth.h"
+#include "base/sized.h"
+#include "base/status.h"
+#include "os/clock.h"
+#include "server/serve.h"
+#include "server/server_options.h"
+#include "server/worker.h"
+
+static const uint64_t TIMEOUT_NS = 30 * UINT64_C(60) * 1000000000;
+
+struct tutti_server {
+    struct server_setup setup;
+    int rank;                  /* in the communicator of the application */
+    int server, worker;        /* its number among those; -1: it is none */
+    struct serve *serve;       /* NULL: it is no server */
+    struct worker *worker_end; /* NULL: it is no worker */
+    struct tutti_comm *own;    /* of this rank alone, if it is both */
+};
+
+/* -------------------------------------------------------------------------------- made and freed */
+
+/* Communicators while they are made. */
+struct lines {
+    struct tutti_comm **to_workers, **to_servers, **between;
+};
+
+static enum tutti_status lines_init(struct lines *lines, const struct server_division *division)
+{
+    lines->to_workers = calloc((size_t)division->worker_count, sizeof *lines->to_workers);
+    lines->to_servers = calloc((size_t)division->server_count, sizeof *lines->to_servers);
+    lines->between = calloc((size_t)division->server_count, sizeof *lines->between);
+    if (lines->to_workers != NULL && lines->to_servers != NULL && lines->between != NULL)
+        return TUTTI_OK;
+    return error_set(TUTTI_NO_MEMORY, "tutti_server_create: no memory for communicators");
+}
+
+static void lines_release(struct lines *lines, const struct tutti_server *server)
+{
+    const struct server_division *const division = &server->setup.division;
+    for (int i = 0; i < division->worker_count && lines->to_workers != NULL; i++)
+        if (lines->to_workers[i] != server->own) (void)tutti_comm_free(lines->to_workers[i]);
+    for (int i = 0; i < division->server_count && lines->between != NULL; i++)
+        (void)tutti_comm_free(lines->between[i]);
+    for (int i = 0; i < division->server_count && lines->to_servers != NULL; i++)
+        if (lines->to_servers[i] != server->own) (void)tutti_comm_free(lines->to_servers[i]);
+    free(lines->to_workers);
+    free(lines->to_servers);
+    free(lines->between);
+}
+
+/* All ranks go through all pairs in one order, so nobody waits in a circle. A pair that cannot
+ * be made keeps nobody from the others. */
+static enum tutti_status connect_pair(struct tutti_comm *comm, int one, int other,
+                                      struct tutti_comm **made, enum tutti_status before)
+{
+    char message[ERROR_TEXT_MAX];
+    error_copy(message, sizeof message);
+    const int ranks[] = {one, other};
+    const enum tutti_status status = tutti_comm_group(comm, ranks, one == other ? 1 : 2, NULL, made);
+    if (before == TUTTI_OK) return status;
+    return error_set(before, "%s", message);
+}
+
+static enum tutti_status connect_all(struct tutti_server *server, struct tutti_comm *comm,
+                                     struct lines *lines)
+{
+    const struct server_setup *const setup = &server->setup;
+    enum tutti_status status = TUTTI_OK;
+    for (int w = 0; w < setup->division.worker_count; w++)
+        for (int s = 0; s < setup->division.server_count; s++) {
+            struct tutti_comm **const made =
+                server->worker == w ? &lines->to_servers[s] : &lines->to_workers[w];
+            if (server->worker != w && server->server != s) continue;
+            status =
+                connect_pair(comm, setup->worker_ranks[w], setup->server_ranks[s], made, status);
+            if (server->worker == w && server->server == s)
+                server->own = lines->to_workers[w] = *made;
+        }
+    for (int s = 1; s < setup->division.server_count; s++)
+        if (server->server == 0 || server->server == s)
+            status = connect_pair(comm, setup->server_ranks[0], setup->server_ranks[s],
+                                  &lines->between[server->server == 0 ? s - 1 : 0], status);
+    return status;
+}
+
+static enum tutti_status start_serving(struct tutti_server *server, struct tables *tables,
+                                       struct lines *lines)
+{
+    const struct serve_config config = {.division = &server->setup.division,
+                                        .tables = tables,
+                                        .rule = server->setup.rule,
+                                        .averages = server->setup.averages,
+                                        .server = server->server,
+                                        .rank = server->rank,
+                                        .worker_ranks = server->setup.worker_ranks,
+                                        .server_ranks = server->setup.server_ranks,
+                                        .worker_comms = lines->to_workers,
+                                        .server_comms = lines->between};
+    return serve_create(&config, &server->serve);
+}
+
+static enum tutti_status start_working(struct tutti_server *server, struct lines *lines)
+{
+    const struct worker_config config = {.division = &server->setup.division,
+                                         .rank = server->rank,
+                                         .server_ranks = server->setup.server_ranks,
+                                         .worker_ranks = server->setup.worker_ranks,
+                                         .comms = lines->to_servers,
+                                         .timeout_ns = server->setup.timeout_ns};
+    const enum tutti_status status = worker_create(&config, &server->worker_end);
+    memset(lines->to_servers, 0,
+           (size_t)server->setup.division.server_count * sizeof *lines->to_servers);
+    return status;
+}
+
+/* Between two agreements: what a rank does by itself, and with the others. */
+static enum tutti_status make(struct tutti_server *server,
+                              const struct tutti_server_options *options, struct tutti_comm *comm)
+{
+    struct lines lines = {0};
+    struct tables *tables = NULL;
+    enum tutti_status status = lines_init(&lines, &server->setup.division);
+    if (status == TUTTI_OK && server->server >= 0)
+        status = server_setup_tables(&server->setup, options, server->server, &tables);
+    status = server_setup_agree(comm, "tutti_server_create", status, 0);
+    if (status == TUTTI_OK) {
+        status = connect_all(server, comm, &lines);
+        if (status == TUTTI_OK && server->serve == NULL && server->server >= 0) {
+            status = start_serving(server, tables, &lines);
+            tables = NULL;
+        }
+        if (status == TUTTI_OK && server->worker >= 0) status = start_working(server, &lines);
+        status = server_setup_agree(comm, "tutti_server_create", status, 0);
+    }
+    tables_free(tables);
+    lines_release(&lines, server);
+    return status;
+}
+
+static void server_free(struct tutti_server *server)
+{
+    serve_free(server->serve);
+    (void)tutti_comm_free(server->own);
+    server_setup_release(&server->setup);
+    free(server);
+}
+
+enum tutti_status tutti_server_create(const struct tutti_server_options *options,
+                                      struct tutti_comm *comm, struct tutti_server **made)
+{
+    static const char who[] = "tutti_server_create";
+    struct tutti_server_options own = TUTTI_SERVER_OPTIONS_INIT;
+    if (made == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: server is NULL", who);
+    *made = NULL;
+    if (tutti_comm_rank(comm) < 0)
+        return error_set(TUTTI_INVALID_COMM, "%s: comm is not a communicator of this process", who);
+    if (group_is_open())
+        return error_set(TUTTI_INVALID_REQUEST,
+                         "%s: must not be called between tutti_group_begin and tutti_group_end",
+                         who);
+    struct tutti_server *const server = calloc(1, sizeof *server);
+    enum tutti_status status =
+        server == NULL ? error_set(TUTTI_NO_MEMORY, "%s: no memory", who)
+        : options == NULL
+            ? error_set(TUTTI_INVALID_OPTIONS, "%s: options is NULL", who)
+            : SIZED_READ("tutti_server_create: options", tutti_server_options, options, &own);
+    if (status == TUTTI_OK) status = server_setup_init(&server->setup, &own, comm);
+    status = server_setup_agree(comm, who, status, status == TUTTI_OK ? server->setup.hash : 0);
+    if (status == TUTTI_OK) {
+        const struct server_setup *const setup = &server->setup;
+        server->rank = tutti_comm_rank(comm);
+        server->server =
+            server_setup_find(setup->server_ranks, setup->division.server_count, server->rank);
+        server->worker =
+            server_setup_find(setup->worker_ranks, setup->division.worker_count, server->rank);
+        if (setup->timeout_ns == 0) server->setup.timeout_ns = TIMEOUT_NS;
+        status = make(server, &own, comm);
+    }
+    if (status == TUTTI_OK) {
+        *made = server;
+        return TUTTI_OK;
+    }
+    char message[ERROR_TEXT_MAX];
+    error_copy(message, sizeof message);
+    if (server != NULL) {
+        (void)worker_free(server->worker_end);
+        server_free(server);
+    }
+    return error_set(status, "%s", message);
+}
+
+enum tutti_status tutti_server_serve(struct tutti_server *server)
+{
+    if (server == NULL)
+        return error_set(TUTTI_INVALID_BUFFER, "tutti_server_serve: server is NULL");
+    return server->serve != NULL ? serve_wait(server->serve, UINT64_MAX) : TUTTI_OK;
+}
+
+enum tutti_status tutti_server_free(struct tutti_server *server)
+{
+    if (server == NULL) return TUTTI_OK;
+    enum tutti_status status = worker_free(server->worker_end);
+    if (server->serve != NULL) {
+        const uint64_t now = clock_now_ns(), timeout = server->setup.timeout_ns;
+        const enum tutti_status waited =
+            serve_wait(server->serve, timeout < UINT64_MAX - now ? now + timeout : UINT64_MAX);
+        if (status == TUTTI_OK) status = waited;
+    }
+    server_free(server);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------- calls */
+
+static enum tutti_status check_server(const char *who, const struct tutti_server *server)
+{
+    if (server == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: server is NULL", who);
+    if (server->worker_end == NULL)
+        return error_set(TUTTI_INVALID_RANK, "%s: rank %d is no worker", who, server->rank);
+    return TUTTI_OK;
+}
+
+static enum tutti_status read_options(const char *who,
+                                      const struct tutti_server_call_options *options,
+                                      struct tutti_server_call_options *own)
+{
+    *own = (struct tutti_server_call_options)TUTTI_SERVER_CALL_OPTIONS_INIT;
+    if (options != NULL) TRY(SIZED_READ(who, tutti_server_call_options, options, own));
+    if (own->priority < -100 || own->priority > 100)
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: priority is %d; -100 to 100 are possible", who,
+                         own->priority);
+    if (own->encoding != TUTTI_ENCODING_NONE && !encoding_is_valid(own->encoding))
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: encoding %d is unknown", who,
+                         (int)own->encoding);
+    return TUTTI_OK;
+}
+
+static enum tutti_status check_rows(const char *who, size_t p, const struct division_table *table,
+                                    const struct tutti_server_part *part)
+{
+    for (size_t i = 0; i < part->row_count; i++)
+        if (part->rows[i] < 0 || (uint64_t)part->rows[i] >= table->row_count)
+            return error_set(TUTTI_INVALID_COUNT,
+                             "%s: parts[%zu].rows[%zu] is %" PRId64 ", and table '%s' has %" PRIu64
+                             " rows",
+                             who, p, i, part->rows[i], table->name, table->row_count);
+    return TUTTI_OK;
+}
+
+static enum tutti_status check_finite(const char *who, size_t p, const struct division_table *table,
+                                      const struct tutti_server_part *part)
+{
+    const float *const values = part->values;
+    const size_t count = table->is_rows ? part->row_count * table->width : table->width;
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return error_set(TUTTI_INVALID_BUFFER,
+                             "%s: parts[%zu].values[%zu], for table '%s', is %g", who, p, i,
+                             table->name, (double)values[i]);
+    return TUTTI_OK;
+}
+
+static enum tutti_status check_part(const char *who, const struct server_division *division,
+                                    enum worker_call call, size_t p,
+                                    const struct tutti_server_part *part)
+{
+    if (part->table >= division->table_count)
+        return error_set(TUTTI_INVALID_COUNT, "%s: parts[%zu].table is %zu of %zu", who, p,
+                         part->table, division->table_count);
+    const struct division_table *const table = &division->tables[part->table];
+    if (!table->is_rows && (part->rows != NULL || part->row_count != 0))
+        return error_set(TUTTI_INVALID_BUFFER, "%s: parts[%zu]: table '%s' has no rows", who, p,
+                         table->name);
+    const bool has_rows = table->is_rows && part->row_count > 0;
+    if ((has_rows && part->rows == NULL) || ((has_rows || !table->is_rows) && part->values == NULL))
+        return error_set(TUTTI_INVALID_BUFFER,
+                         "%s: parts[%zu] of table '%s': rows or values is NULL", who, p,
+                         table->name);
+    if (table->is_rows && part->row_count > division->payload_max / sizeof(float) / table->width)
+        return error_set(TUTTI_INVALID_COUNT,
+                         "%s: parts[%zu] has %zu rows of '%s', too many for %" PRIu64
+                         " bytes (queue_bytes)",
+                         who, p, part->row_count, table->name, division->payload_max);
+    if (table->is_rows) TRY(check_rows(who, p, table, part));
+    return call == WORKER_PULL || table->allows_nan ? TUTTI_OK : check_finite(who, p, table, part);
+}
+
+static enum tutti_status start(struct tutti_server *server, enum worker_call call, const char *who,
+                               const struct tutti_server_part *parts, size_t part_count,
+                               const struct tutti_server_call_options *options,
+                               struct tutti_server_operation **operation)
+{
+    struct tutti_server_call_options own;
+    if (operation == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: operation is NULL", who);
+    *operation = NULL;
+    TRY(check_server(who, server));
+    TRY(read_options(who, options, &own));
+    if (part_count > TUTTI_SERVER_PARTS)
+        return error_set(TUTTI_INVALID_COUNT, "%s: %zu parts; at most %d are possible", who,
+                         part_count, TUTTI_SERVER_PARTS);
+    if (parts == NULL && part_count > 0)
+        return error_set(TUTTI_INVALID_BUFFER, "%s: parts is NULL", who);
+    for (size_t p = 0; p < part_count; p++)
+        TRY(check_part(who, &server->setup.division, call, p, &parts[p]));
+    return worker_start(server->worker_end, call, who, parts, part_count, &own, operation);
+}
+
+static enum tutti_status start_and_wait(struct tutti_server *server, enum worker_call call,
+                                        const char *who, const struct tutti_server_part *parts,
+                                        size_t part_count,
+                                        const struct tutti_server_call_options *options)
+{
+    struct tutti_server_operation *operation;
+    TRY(start(server, call, who, parts, part_count, options, &operation));
+    return worker_finish(&operation, true);
+}
+
+enum tutti_status tutti_server_push(struct tutti_server *server,
+                                    const struct tutti_server_part *parts, size_t part_count,
+                                    const struct tutti_server_call_options *options)
+{
+    return start_and_wait(server, WORKER_PUSH, "tutti_server_push", parts, part_count, options);
+}
+
+enum tutti_status tutti_server_set(struct tutti_server *server,
+                                   const struct tutti_server_part *parts, size_t part_count,
+                                   const struct tutti_server_call_options *options)
+{
+    return start_and_wait(server, WORKER_SET, "tutti_server_set", parts, part_count, options);
+}
+
+enum tutti_status tutti_server_pull(struct tutti_server *server,
+                                    const struct tutti_server_part *parts, size_t part_count,
+                                    const struct tutti_server_call_options *options)
+{
+    return start_and_wait(server, WORKER_PULL, "tutti_server_pull", parts, part_count, options);
+}
+
+enum tutti_status tutti_server_push_start(struct tutti_server *server,
+                                          const struct tutti_server_part *parts, size_t part_count,
+                                          const struct tutti_server_call_options *options,
+                                          struct tutti_server_operation **operation)
+{
+    return start(server, WORKER_PUSH, "tutti_server_push_start", parts, part_count, options,
+                 operation);
+}
+
+enum tutti_status tutti_server_pull_start(struct tutti_server *server,
+                                          const struct tutti_server_part *parts, size_t part_count,
+                                          const struct tutti_server_call_options *options,
+                                          struct tutti_server_operation **operation)
+{
+    return start(server, WORKER_PULL, "tutti_server_pull_start", parts, part_count, options,
+                 operation);
+}
+
+static enum tutti_status start_tick(struct tutti_server *server, const char *who,
+                                    const struct tutti_server_call_options *options,
+                                    struct tutti_server_operation **operation)
+{
+    struct tutti_server_call_options own;
+    if (operation == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: operation is NULL", who);
+    *operation = NULL;
+    TRY(check_server(who, server));
+    TRY(read_options(who, options, &own));
+    return worker_tick_start(server->worker_end, who, &own, operation);
+}
+
+enum tutti_status tutti_server_tick_start(struct tutti_server *server,
+                                          const struct tutti_server_call_options *options,
+                                          struct tutti_server_operation **operation)
+{
+    return start_tick(server, "tutti_server_tick_start", options, operation);
+}
+
+enum tutti_status tutti_server_tick(struct tutti_server *server,
+                                    const struct tutti_server_call_options *options)
+{
+    struct tutti_server_operation *operation;
+    TRY(start_tick(server, "tutti_server_tick", options, &operation));
+    return worker_finish(&operation, true);
+}
+
+enum tutti_status tutti_server_push_pull(struct tutti_server *server,
+                                         const struct tutti_server_part *pushed, size_t pushed_count,
+                                         const struct tutti_server_part *pulled, size_t pulled_count,
+                                         const struct tutti_server_call_options *options)
+{
+    static const char who[] = "tutti_server_push_pull";
+    struct tutti_server_operation *push = NULL, *tick = NULL, *pull = NULL;
+    enum tutti_status status = TUTTI_OK;
+    if (pushed_count > 0)
+        status = start(server, WORKER_PUSH, who, pushed, pushed_count, options, &push);
+    if (status == TUTTI_OK) status = start_tick(server, who, options, &tick);
+    if (status == TUTTI_OK && pulled_count > 0)
+        status = start(server, WORKER_PULL, who, pulled, pulled_count, options, &pull);
+    struct tutti_server_operation **const started[] = {&push, &tick, &pull};
+    for (int i = 0; i < 3; i++) {
+        if (*started[i] == NULL) continue;
+        char message[ERROR_TEXT_MAX];
+        error_copy(message, sizeof message);
+        const enum tutti_status one = worker_finish(started[i], true);
+        if (status == TUTTI_OK)
+            status = one;
+        else
+            (void)!error_set(status, "%s", message);
+    }
+    return status;
+}
+
+static enum tutti_status finish(struct tutti_server_operation **operation, const char *who,
+                                bool blocks)
+{
+    if (operation == NULL || *operation == NULL)
+        return error_set(TUTTI_INVALID_REQUEST, "%s: operation is NULL", who);
+    return worker_finish(operation, blocks);
+}
+
+enum tutti_status tutti_server_wait(struct tutti_server_operation **operation)
+{
+    return finish(operation, "tutti_server_wait", true);
+}
+
+enum tutti_status tutti_server_test(struct tutti_server_operation **operation)
+{
+    return finish(operation, "tutti_server_test", false);
+}
+
+/* -------------------------------------------------------------------------------------- results */
+
+enum tutti_status tutti_server_step_read(struct tutti_server *server, uint64_t number, int *ranks,
+                                         size_t rank_capacity, struct tutti_server_step *step)
+{
+    static const char who[] = "tutti_server_step_read";
+    struct tutti_server_step own = {0};
+    TRY(check_server(who, server));
+    TRY(SIZED_CHECK_RESULT(who, tutti_server_step, step));
+    const size_t bytes = step->size_bytes;
+    if (ranks == NULL && rank_capacity > 0)
+        return error_set(TUTTI_INVALID_BUFFER, "%s: ranks is NULL", who);
+    TRY(worker_step_read(server->worker_end, who, number, ranks, rank_capacity, &own));
+    SIZED_WRITE(tutti_server_step, step, bytes, &own);
+    return TUTTI_OK;
+}
+
+enum tutti_status tutti_server_count(const struct tutti_server *server,
+                                     struct tutti_server_counters *counters)
+{
+    static const char who[] = "tutti_server_count";
+    struct tutti_server_counters own = {0}, served = {0};
+    if (server == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: server is NULL", who);
+    TRY(SIZED_CHECK_RESULT(who, tutti_server_counters, counters));
+    const size_t bytes = counters->size_bytes;
+    if (server->serve != NULL) serve_count(server->serve, &served);
+    own = served;
+    if (server->worker_end != NULL) worker_count(server->worker_end, &own);
+    SIZED_WRITE(tutti_server_counters, counters, bytes, &own);
+    return TUTTI_OK;
+}

@@ -1,0 +1,116 @@
+/* server_message.h - what workers and servers say to each other, as bytes.
+ *
+ *     worker                                                  server
+ *       request, and the parts it is about   ── REQUEST ──►     checked; then room for its payload
+ *       its payload, if it has one           ── PAYLOAD ──►
+ *                                            ◄── tag ───        reply
+ *                                            ◄── tag + 1 ──     payload, if it is OK and has one
+ *
+ * REQUEST and PAYLOAD are the tags of messages. Payloads of a push or set: part by part the rows
+ * (int64, if there are any) and then the values, each padded to 8 bytes. Payload of a pull: the
+ * rows; its reply has the values, part by part, without gaps.
+ *
+ * Numbers are those of the machine. All that a peer sends is copied once and checked here before
+ * anything is done with it. /
+ */
+#ifndef TUTTI_SERVER_SERVER_MESSAGE_H
+#define TUTTI_SERVER_SERVER_MESSAGE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/division.h"
+#include "tutti/encode.h"
+#include "tutti/server.h"
+
+enum { SERVER_MAGIC = 0x53545554, SERVER_VERSION = 1 };
+enum { SERVER_TAG_REQUEST = 0, SERVER_TAG_PAYLOAD = 1, SERVER_TAG_REPLY = 16 };
+/* Requests of a worker that a server has not answered yet. Each has two tags, from TAG_REPLY on. */
+enum { SERVER_SLOTS = 64 };
+
+enum server_kind {
+    SERVER_PUSH = 1,
+    SERVER_SET,
+    SERVER_PULL,
+    SERVER_TICK,
+    SERVER_RECORD,  /* which workers were in a step */
+    SERVER_LEAVE,   /* the worker goes */
+    SERVER_HAS,     /* to server 0: this server has the whole update of a worker's clock */
+    SERVER_LOST,    /* between servers: a worker is gone */
+    SERVER_DECIDED, /* from server 0: a step; the payload is the set of its members */
+    SERVER_OVER, /* between servers: to server 0: all workers are gone; from it: from all servers */
+    SERVER_KIND_END
+};
+
+struct server_request {
+    uint32_t magic;
+    uint16_t version, kind;
+    uint64_t sequence; /* of this worker's requests to this server, from 1; 0 between servers */
+    uint64_t clock; /* PUSH, SET: in which the worker is; TICK, HAS: that ends; PULL: that are over */
+    uint64_t number; /* HAS, LOST: the worker; RECORD, DECIDED: the step; DECIDED: see left_count */
+    uint64_t timeout_ns; /* TICK, PULL: from when it comes; 0: none */
+    uint64_t payload_bytes;
+    uint32_t part_count;
+    int32_t priority;
+    uint32_t slot;
+    uint32_t encoding;   /* PUSH, SET: of values */
+    uint64_t left_count; /* DECIDED: workers that were left */
+};
+static_assert(sizeof(struct server_request) == 72, "no padding");
+
+struct server_request_part {
+    uint32_t table;
+    uint32_t is_rows;
+    uint64_t count; /* rows; of a dense tensor the elements that this server has */
+};
+
+enum {
+    SERVER_REQUEST_BYTES_MAX =
+        sizeof(struct server_request) + TUTTI_SERVER_PARTS * sizeof(struct server_request_part)
+};
+
+struct server_reply {
+    uint32_t magic;
+    uint16_t version, status;
+    uint64_t payload_bytes;
+    uint64_t clock;        /* TICK: that are over */
+    uint64_t step;         /* TICK, RECORD */
+    uint32_t worker_count; /* RECORD: that were left */
+    uint32_t member_count;
+    char text[216]; /* why the status is not OK; ends with a zero */
+};
+static_assert(sizeof(struct server_reply) == 256, "no padding");
+
+/* Who sends a request, and to whom. */
+struct server_ends {
+    const struct server_division *division;
+    int server; /* that gets it */
+    bool is_from_server;
+};
+
+/* Bytes of a part's rows, and of its values on their way, each padded; and what it needs in memory.
+ * False: they do not fit. */
+bool server_part_bytes(const struct server_division *division, const struct server_request *request,
+                       const struct server_request_part *part, size_t *row_bytes,
+                       size_t *value_bytes);
+
+/* Takes a request of `size` bytes apart. parts: room for TUTTI_SERVER_PARTS. VERSION: of another
+ * library. MISMATCH: it makes no sense for this server; the message says why. Pure. */
+enum tutti_status server_request_read(const struct server_ends *ends, const void *bytes,
+                                      size_t size, struct server_request *request,
+                                      struct server_request_part *parts);
+/* Whether all rows are of this table and of this server: INVALID_COUNT otherwise. Pure. */
+enum tutti_status server_rows_check(const struct server_ends *ends, size_t table, size_t count,
+                                    const int64_t *rows);
+/* Bytes of the reply's payload to a PULL that was read. */
+size_t server_reply_bytes(const struct server_division *division,
+                          const struct server_request *request,
+                          const struct server_request_part *parts);
+
+/* INTERNAL: not a reply, or of more than payload_max bytes; otherwise its status, with the
+ * text as this thread's message. */
+enum tutti_status server_reply_read(struct server_reply *reply, size_t size, size_t payload_max);
+
+#endif

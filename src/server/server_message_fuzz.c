@@ -1,0 +1,89 @@
+/* Whatever a peer sends to a server, or a server to a worker: what is taken for a request is
+ * about tables, rows, workers and bytes that there are, and what is taken for a reply has no
+ * more than its room.
+ *
+ * The input: who hears it, the bytes of a request, and behind them rows. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "membership/rank_set.h"
+#include "server/server_message.h"
+
+static const struct division_table tables[] = {{"dense", false, false, 0, 5000},
+                                               {"little", false, false, 0, 3},
+                                               {"rows", true, false, 100, 7},
+                                               {"wide", true, true, INT64_MAX, 1 << 20}};
+static const struct server_division division = {.server_count = 3,
+                                                .worker_count = 70,
+                                                .table_count = 4,
+                                                .tables = tables,
+                                                .payload_max = 1 << 20};
+
+static void must(bool holds)
+{
+    if (!holds) abort();
+}
+
+static void check_parts(const struct server_ends *ends, const struct server_request *request,
+                        const struct server_request_part *parts)
+{
+    uint64_t payload = 0;
+    must(request->part_count <= TUTTI_SERVER_PARTS && request->slot < SERVER_SLOTS);
+    for (uint32_t i = 0; i < request->part_count; i++) {
+        size_t rows, values;
+        must(parts[i].table < division.table_count);
+        must(server_part_bytes(&division, request, &parts[i], &rows, &values));
+        payload += rows + values;
+        if (parts[i].is_rows) continue;
+        uint64_t first, share;
+        division_dense(&division, parts[i].table, ends->server, &first, &share);
+        must(parts[i].count == share && first + share <= tables[parts[i].table].width);
+    }
+    must(payload == request->payload_bytes && payload <= division.payload_max);
+    must(server_reply_bytes(&division, request, parts) <= division.payload_max);
+}
+
+static void check_rows(const struct server_ends *ends, const uint8_t *data, size_t bytes)
+{
+    int64_t rows[64];
+    size_t count = bytes / sizeof *rows;
+    if (count > 64) count = 64;
+    memcpy(rows, data, count * sizeof *rows);
+    if (server_rows_check(ends, 2, count, rows) != TUTTI_OK) return;
+    for (size_t i = 0; i < count; i++)
+        must(rows[i] >= 0 && rows[i] < 100 && rows[i] % 3 == ends->server);
+}
+
+static void read_reply(const uint8_t *data, size_t bytes)
+{
+    struct server_reply reply = {0};
+    const size_t room = bytes > 300 ? 64 : 0;
+    const size_t size = bytes < sizeof reply ? bytes : sizeof reply;
+    memcpy(&reply, data, size);
+    const enum tutti_status status = server_reply_read(&reply, size, room);
+    must((unsigned)status < STATUS_COUNT);
+    if (status == TUTTI_OK) must(size == sizeof reply && reply.payload_bytes <= room);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static struct server_request_part parts[TUTTI_SERVER_PARTS];
+    struct server_request request;
+    if (bytes < 1) return 0;
+    const struct server_ends ends = {&division, data[0] % 3, data[0] / 3 % 2 == 1};
+    data++, bytes--;
+    read_reply(data, bytes);
+    check_rows(&ends, data, bytes);
+    if (server_request_read(&ends, data, bytes, &request, parts) != TUTTI_OK) return 0;
+    must(request.magic == SERVER_MAGIC && request.version == SERVER_VERSION);
+    must((request.kind >= SERVER_HAS) == ends.is_from_server);
+    if (!ends.is_from_server)
+        check_parts(&ends, &request, parts);
+    else
+        must(request.part_count == 0 &&
+             request.payload_bytes <= rank_set_words(70) * sizeof(uint64_t));
+    if (request.kind == SERVER_HAS || request.kind == SERVER_LOST) must(request.number < 70);
+    return 0;
+}

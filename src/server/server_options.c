@@ -1,0 +1,316 @@
+#include "server/server_options.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/sized.h"
+#include "base/status.h"
+
+static const char WHO[] = "tutti_server_create";
+
+enum { TABLES_MAX = 4096 };
+#define QUEUE_BYTES (UINT64_C(256) << 20)
+
+/* ---------------------------------------------------------------------------------------- ranks */
+
+static enum tutti_status check_ranks(const char *name, const int *ranks, size_t count, int size)
+{
+    if (ranks == NULL || count == 0 || count > (size_t)size)
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: %s has %zu ranks, and the communicator %d",
+                         WHO, name, ranks != NULL ? count : 0, size);
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i] < 0 || ranks[i] >= size || (i > 0 && ranks[i] <= ranks[i - 1]))
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "%s: %s[%zu] is %d; ranks are increasing, from 0 to %d", WHO, name, i,
+                             ranks[i], size - 1);
+    return TUTTI_OK;
+}
+
+int server_setup_find(const int *ranks, int count, int rank)
+{
+    for (int i = 0; i < count; i++)
+        if (ranks[i] == rank) return i;
+    return -1;
+}
+
+static enum tutti_status copy_ranks(struct server_setup *setup,
+                                    const struct tutti_server_options *options, int size)
+{
+    struct server_division *const division = &setup->division;
+    TRY(check_ranks("server_ranks", options->server_ranks, options->server_count, size));
+    if (options->worker_ranks != NULL)
+        TRY(check_ranks("worker_ranks", options->worker_ranks, options->worker_count, size));
+    setup->server_ranks = malloc((size_t)size * sizeof *setup->server_ranks);
+    setup->worker_ranks = malloc((size_t)size * sizeof *setup->worker_ranks);
+    if (setup->server_ranks == NULL || setup->worker_ranks == NULL)
+        return error_set(TUTTI_NO_MEMORY, "%s: no memory", WHO);
+    for (size_t i = 0; i < options->server_count; i++)
+        setup->server_ranks[division->server_count++] = options->server_ranks[i];
+    for (int rank = 0; rank < size; rank++) {
+        const bool works =
+            options->worker_ranks != NULL
+                ? server_setup_find(options->worker_ranks, (int)options->worker_count, rank) >= 0
+                : server_setup_find(setup->server_ranks, division->server_count, rank) < 0;
+        if (works) setup->worker_ranks[division->worker_count++] = rank;
+    }
+    if (division->worker_count > 0) return TUTTI_OK;
+    return error_set(TUTTI_INVALID_OPTIONS, "%s: all ranks are servers, and none is a worker", WHO);
+}
+
+/* --------------------------------------------------------------------------------------- tables */
+
+static enum tutti_status read_table(const struct tutti_server_options *options, size_t t,
+                                    struct tutti_server_table *own)
+{
+    const void *at = options->tables;
+    /* Structs of another version have another size. */
+    for (size_t i = 0; i < t; i++) {
+        size_t bytes;
+        memcpy(&bytes, at, sizeof bytes);
+        at = (const char *)at + bytes;
+    }
+    TRY(SIZED_READ("tutti_server_create: tables", tutti_server_table,
+                   (const struct tutti_server_table *)at, own));
+    if (own->name == NULL || own->name[0] == 0 ||
+        strlen(own->name) >= sizeof((struct division_table *)0)->name)
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: table %zu has no name of 1 to 255 bytes", WHO,
+                         t);
+    const uint64_t rows = own->row_count, width = own->width;
+    if (width == 0 || (rows > 0 && width > TABLE_WIDTH_MAX) || rows > INT64_MAX ||
+        width > SIZE_MAX / 2 / sizeof(float))
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: table '%s': width %zu or row_count %zu", WHO,
+                         own->name, own->width, own->row_count);
+    return TUTTI_OK;
+}
+
+static enum tutti_status copy_tables(struct server_setup *setup,
+                                     const struct tutti_server_options *options)
+{
+    if (options->tables == NULL || options->table_count == 0 || options->table_count > TABLES_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: %zu tables; 1 to %d are possible", WHO,
+                         options->tables != NULL ? options->table_count : 0, TABLES_MAX);
+    setup->division_tables = calloc(options->table_count, sizeof *setup->division_tables);
+    if (setup->division_tables == NULL) return error_set(TUTTI_NO_MEMORY, "%s: no memory", WHO);
+    for (size_t t = 0; t < options->table_count; t++) {
+        struct tutti_server_table given;
+        struct division_table *const table = &setup->division_tables[t];
+        TRY(read_table(options, t, &given));
+        memcpy(table->name, given.name, strlen(given.name) + 1);
+        table->is_rows = given.row_count > 0;
+        table->allows_nan = given.allows_nan != 0;
+        table->row_count = given.row_count;
+        table->width = given.width;
+    }
+    setup->division.tables = setup->division_tables;
+    setup->division.table_count = options->table_count;
+    return TUTTI_OK;
+}
+
+static enum table_optimizer_kind optimizer_of(enum tutti_server_optimizer optimizer)
+{
+    switch (optimizer) {
+    case TUTTI_SERVER_SGD: return TABLE_SGD;
+    case TUTTI_SERVER_MOMENTUM: return TABLE_MOMENTUM;
+    case TUTTI_SERVER_ADAGRAD: return TABLE_ADAGRAD;
+    case TUTTI_SERVER_ADAM: return TABLE_ADAM;
+    default: return TABLE_USER;
+    }
+}
+
+static enum tutti_status spec_of(const struct tutti_server_table *given, struct table_spec *spec)
+{
+    if ((unsigned)given->optimizer > TUTTI_SERVER_FUNCTION ||
+        (unsigned)given->initial > TUTTI_SERVER_NORMAL)
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: table '%s': optimizer %d or initial %d", WHO,
+                         given->name, (int)given->optimizer, (int)given->initial);
+    static const enum table_initial_kind initials[] = {
+        [TUTTI_SERVER_CONSTANT] = TABLE_INITIAL_CONSTANT,
+        [TUTTI_SERVER_UNIFORM] = TABLE_INITIAL_UNIFORM,
+        [TUTTI_SERVER_NORMAL] = TABLE_INITIAL_NORMAL};
+    const float value = (float)given->initial_value;
+    *spec = (struct table_spec){.name = given->name,
+                                .kind = given->row_count > 0 ? TABLE_ROWS : TABLE_DENSE,
+                                .count = given->row_count > 0 ? given->row_count : given->width,
+                                .width = given->width,
+                                .seed = given->seed,
+                                .initial = {initials[given->initial], value, value},
+                                .optimizer = {.kind = optimizer_of(given->optimizer),
+                                              .rate = given->rate,
+                                              .weight_decay = given->weight_decay,
+                                              .decoupled = given->decoupled != 0,
+                                              .momentum = given->momentum,
+                                              .nesterov = given->nesterov != 0,
+                                              .rate_decay = given->rate_decay,
+                                              .first_beta = given->beta1,
+                                              .second_beta = given->beta2,
+                                              .epsilon = given->epsilon,
+                                              .initial_state = given->initial_state,
+                                              .state_count = (unsigned)given->state_count,
+                                              .update = given->function,
+                                              .context = given->context}};
+    return TUTTI_OK;
+}
+
+enum tutti_status server_setup_tables(const struct server_setup *setup,
+                                      const struct tutti_server_options *options, int server,
+                                      struct tables **made)
+{
+    struct tables *tables;
+    *made = NULL;
+    TRY(tables_create(0, &tables));
+    enum tutti_status status = TUTTI_OK;
+    for (size_t t = 0; t < options->table_count && status == TUTTI_OK; t++) {
+        struct tutti_server_table given;
+        struct table_spec spec;
+        struct table *table;
+        status = read_table(options, t, &given);
+        if (status == TUTTI_OK) status = spec_of(&given, &spec);
+        if (status != TUTTI_OK) break;
+        if (spec.kind == TABLE_DENSE)
+            division_dense(&setup->division, t, server, &spec.first, &spec.share);
+        status = tables_add(tables, &spec, &table);
+    }
+    if (status == TUTTI_OK)
+        *made = tables;
+    else
+        tables_free(tables);
+    return status;
+}
+
+/* ----------------------------------------------------------------------------------- all of it */
+
+static uint64_t bits_of(double number)
+{
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+
+static uint64_t hash_table(uint64_t hash, const struct tutti_server_table *table)
+{
+    for (const char *at = table->name; *at != 0; at++) hash = hash_take(hash, (unsigned char)*at);
+    const uint64_t numbers[] = {table->row_count,
+                                table->width,
+                                table->optimizer,
+                                table->initial,
+                                bits_of(table->rate),
+                                bits_of(table->momentum),
+                                bits_of(table->rate_decay),
+                                bits_of(table->beta1),
+                                bits_of(table->beta2),
+                                bits_of(table->epsilon),
+                                bits_of(table->initial_state),
+                                bits_of(table->weight_decay),
+                                table->decoupled != 0,
+                                table->nesterov != 0,
+                                bits_of(table->initial_value),
+                                table->seed,
+                                table->allows_nan != 0,
+                                (uint64_t)table->state_count};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        hash = hash_take(hash, numbers[i]);
+    return hash;
+}
+
+static enum tutti_status hash_all(struct server_setup *setup,
+                                  const struct tutti_server_options *options)
+{
+    const struct server_division *const division = &setup->division;
+    uint64_t hash = hash_take(0, division->table_count);
+    for (size_t t = 0; t < division->table_count; t++) {
+        struct tutti_server_table given;
+        TRY(read_table(options, t, &given));
+        hash = hash_table(hash, &given);
+    }
+    for (int i = 0; i < division->server_count; i++)
+        hash = hash_take(hash, (uint64_t)setup->server_ranks[i]);
+    hash = hash_take(hash, UINT64_MAX);
+    for (int i = 0; i < division->worker_count; i++)
+        hash = hash_take(hash, (uint64_t)setup->worker_ranks[i]);
+    const uint64_t rest[] = {setup->rule.staleness, (uint64_t)setup->rule.quorum, setup->averages,
+                             division->payload_max};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) hash = hash_take(hash, rest[i]);
+    setup->hash = hash;
+    return TUTTI_OK;
+}
+
+static enum tutti_status read_mode(struct server_setup *setup,
+                                   const struct tutti_server_options *options)
+{
+    switch (options->mode) {
+    case TUTTI_SERVER_SYNCHRONOUS: return TUTTI_OK;
+    case TUTTI_SERVER_ASYNCHRONOUS: setup->rule.staleness = WORKER_CLOCK_UNBOUNDED; return TUTTI_OK;
+    case TUTTI_SERVER_BOUNDED:
+        if (options->staleness < 0) break;
+        setup->rule.staleness = (uint64_t)options->staleness;
+        return TUTTI_OK;
+    case TUTTI_SERVER_QUORUM:
+        if (options->quorum < 1 || options->quorum > setup->division.worker_count) break;
+        setup->rule.quorum = options->quorum;
+        return TUTTI_OK;
+    }
+    return error_set(TUTTI_INVALID_OPTIONS, "%s: mode %d with staleness %d, quorum %d, %d workers",
+                     WHO, (int)options->mode, options->staleness, options->quorum,
+                     setup->division.worker_count);
+}
+
+enum tutti_status server_setup_init(struct server_setup *setup,
+                                    const struct tutti_server_options *options,
+                                    struct tutti_comm *comm)
+{
+    *setup =
+        (struct server_setup){.averages = options->average != 0, .timeout_ns = options->timeout_ns};
+    setup->division.payload_max = options->queue_bytes != 0 ? options->queue_bytes : QUEUE_BYTES;
+    TRY(copy_ranks(setup, options, tutti_comm_size(comm)));
+    TRY(copy_tables(setup, options));
+    TRY(read_mode(setup, options));
+    return hash_all(setup, options);
+}
+
+void server_setup_release(struct server_setup *setup)
+{
+    free(setup->division_tables);
+    free(setup->server_ranks);
+    free(setup->worker_ranks);
+}
+
+/* ------------------------------------------------------------------------------------- agreement */
+
+struct word {
+    uint64_t hash;
+    uint64_t status;
+};
+
+enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
+                                     enum tutti_status status, uint64_t hash)
+{
+    const int size = tutti_comm_size(comm), rank = tutti_comm_rank(comm);
+    char message[ERROR_TEXT_MAX];
+    error_copy(message, sizeof message);
+    struct word *const words = calloc((size_t)size, sizeof *words);
+    if (words == NULL) return error_set(TUTTI_NO_MEMORY, "%s: no memory for %d ranks", what, size);
+    words[rank] = (struct word){hash, status};
+    const enum tutti_status exchanged =
+        tutti_allgather(&words[rank], words, sizeof *words, TUTTI_UINT8, comm);
+    int culprit = -1;
+    for (int r = size - 1; r >= 0 && exchanged == TUTTI_OK; r--)
+        if (words[r].status != TUTTI_OK) culprit = r;
+    const enum tutti_status theirs = culprit >= 0 && words[culprit].status < STATUS_COUNT
+                                         ? (enum tutti_status)words[culprit].status
+                                         : TUTTI_INTERNAL;
+    int other = -1;
+    for (int r = 0; r < size && exchanged == TUTTI_OK; r++)
+        if (words[r].hash != words[0].hash && other < 0) other = r;
+    free(words);
+    if (status != TUTTI_OK) return error_set(status, "%s", message);
+    if (exchanged != TUTTI_OK) return exchanged;
+    if (culprit >= 0)
+        return error_set(theirs, "%s: rank %d failed: %s; its own message says why", what, culprit,
+                         tutti_status_text(theirs));
+    if (other >= 0)
+        return error_set(TUTTI_MISMATCH, "%s: ranks 0 and %d gave different options or tables",
+                         what, other);
+    return TUTTI_OK;
+}

@@ -1,0 +1,43 @@
+/* server_options.h - what tutti_server_create was given: checked, copied, and compared with the
+ * other ranks. /
+ */
+#ifndef TUTTI_SERVER_SERVER_OPTIONS_H
+#define TUTTI_SERVER_SERVER_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "membership/worker_clock.h"
+#include "server/division.h"
+#include "server/table.h"
+#include "tutti/server.h"
+
+/* All that a rank keeps. */
+struct server_setup {
+    struct server_division division;
+    struct division_table *division_tables;
+    int *server_ranks, *worker_ranks;
+    struct worker_clock_rule rule;
+    bool averages;
+    uint64_t timeout_ns;
+    uint64_t hash; /* of all that has to be the same on all ranks */
+};
+
+/* Checks and copies. INVALID_OPTIONS, INVALID_RANK, NO_MEMORY; *setup is to be released in any
+ * case. */
+enum tutti_status server_setup_init(struct server_setup *setup,
+                                    const struct tutti_server_options *options,
+                                    struct tutti_comm *comm);
+void server_setup_release(struct server_setup *setup);
+/* The number of this rank among those; -1: it is none. */
+int server_setup_find(const int *ranks, int count, int rank);
+/* Makes the tables of one server. *tables is NULL on failure. */
+enum tutti_status server_setup_tables(const struct server_setup *setup,
+                                      const struct tutti_server_options *options, int server,
+                                      struct tables **tables);
+/* Collective: whether all ranks have got so far, with the same hash. Otherwise all of them fail:
+ * with `status` and this thread's message where it is not OK; else MISMATCH, or the status of
+ * the lowest rank that failed, named as the culprit. */
+enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
+                                     enum tutti_status status, uint64_t hash);
+
+#endif

@@ -1,0 +1,162 @@
+/* Dense shares: elements in one piece of memory. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "server/table_state.h"
+
+/* Gradients of so many elements are added up on the stack. */
+enum { PIECE = 1024, FLOATS_OF_A_LINE = 16 };
+
+/* Elements of the share, rounded up so that state begins a cache line, too. */
+static uint64_t stride_of(const struct table *table)
+{
+    return (table->spec.share + FLOATS_OF_A_LINE - 1) / FLOATS_OF_A_LINE * FLOATS_OF_A_LINE;
+}
+
+static uint64_t bytes_of(const struct table *table)
+{
+    return stride_of(table) * (1 + table->state_count) * sizeof(float);
+}
+
+static uint64_t ranges_of(const struct table *table)
+{
+    return (table->spec.share + TABLE_RANGE_ELEMENTS - 1) / TABLE_RANGE_ELEMENTS;
+}
+
+static void set_initial(struct table *table)
+{
+    const struct table_spec *const spec = &table->spec;
+    for (uint64_t i = 0; i < spec->share; i++)
+        table_initial_row(&spec->initial, spec->seed, spec->first + i, 1, &table->values[i]);
+    for (unsigned s = 0; s < table->state_count; s++)
+        for (uint64_t i = 0; i < spec->share; i++)
+            table->state[s][i] = table_optimizer_initial_state(&spec->optimizer);
+}
+
+enum tutti_status table_dense_init(struct table *table)
+{
+    const struct table_spec *const spec = &table->spec;
+    if (spec->share == 0) return TUTTI_OK;
+    /* Far above all memory, and all products below it fit. */
+    if (spec->share > UINT64_C(1) << 56)
+        return table_no_memory(table, "a share of so many elements");
+    table->range_count = ranges_of(table);
+    table->values = table_memory_take(&table->memory, bytes_of(table));
+    table->versions =
+        table_memory_take(&table->memory, table->range_count * sizeof *table->versions);
+    if (table->values == NULL || table->versions == NULL) {
+        table_dense_release(table);
+        return table_no_memory(table, "its share");
+    }
+    for (unsigned s = 0; s < table->state_count; s++)
+        table->state[s] = table->values + (s + 1) * stride_of(table);
+    memset(table->versions, 0, table->range_count * sizeof *table->versions);
+    set_initial(table);
+    return TUTTI_OK;
+}
+
+void table_dense_release(struct table *table)
+{
+    table_memory_give(&table->memory, table->values, bytes_of(table));
+    table_memory_give(&table->memory, table->versions, table->range_count * sizeof *table->versions);
+    table->values = NULL;
+    table->versions = NULL;
+}
+
+enum tutti_status table_dense_check(const struct table *table, uint64_t first, uint64_t count)
+{
+    const struct table_spec *const spec = &table->spec;
+    TRY(table_check_kind(table, TABLE_DENSE));
+    if (first >= spec->first && first - spec->first <= spec->share &&
+        count <= spec->share - (first - spec->first))
+        return TUTTI_OK;
+    return error_set(TUTTI_INVALID_COUNT,
+                     "table \"%s\": %" PRIu64 " elements from %" PRIu64
+                     " on are not within the share of %" PRIu64 " elements from %" PRIu64 " on",
+                     table->name, count, first, spec->share, spec->first);
+}
+
+void table_dense_mark(struct table *table, uint64_t offset, uint64_t count, uint64_t version)
+{
+    if (count == 0) return;
+    for (uint64_t r = offset / TABLE_RANGE_ELEMENTS;
+         r <= (offset + count - 1) / TABLE_RANGE_ELEMENTS; r++)
+        table->versions[r] = version;
+}
+
+enum tutti_status table_view_dense(const struct table *table, uint64_t first, uint64_t count,
+                                   const float **values)
+{
+    TRY(table_dense_check(table, first, count));
+    *values = table->values + (first - table->spec.first);
+    return TUTTI_OK;
+}
+
+enum tutti_status table_read_dense(const struct table *table, uint64_t first, uint64_t count,
+                                   float *out)
+{
+    const float *values;
+    TRY(table_view_dense(table, first, count, &values));
+    if (count > 0) memcpy(out, values, count * sizeof *out);
+    return TUTTI_OK;
+}
+
+enum tutti_status table_write_dense(struct table *table, uint64_t first, uint64_t count,
+                                    const float *values)
+{
+    TRY(table_dense_check(table, first, count));
+    if (count == 0) return TUTTI_OK;
+    memcpy(table->values + (first - table->spec.first), values, count * sizeof *values);
+    table_dense_mark(table, first - table->spec.first, count, table_changes(table));
+    return TUTTI_OK;
+}
+
+static enum tutti_status check_gradients(const struct table *table, uint64_t first, uint64_t count,
+                                         size_t list_count, const float *const *gradients)
+{
+    if (list_count == 0)
+        return error_set(TUTTI_INVALID_COUNT, "table \"%s\": no gradients", table->name);
+    if (!table->spec.refuses_nan) return TUTTI_OK;
+    for (size_t l = 0; l < list_count; l++) {
+        const uint64_t at = table_find_nan(count, gradients[l]);
+        if (at < count)
+            return error_set(TUTTI_INVALID_BUFFER,
+                             "table \"%s\": the gradient of element %" PRIu64 " is %g", table->name,
+                             first + at, gradients[l][at]);
+    }
+    return TUTTI_OK;
+}
+
+/* The gradients of some elements, which may lie in sum[PIECE]. */
+static const float *add_up(size_t list_count, const float *const *gradients, uint64_t offset,
+                           size_t count, float factor, float *sum)
+{
+    if (list_count == 1 && factor == 1) return gradients[0] + offset;
+    memcpy(sum, gradients[0] + offset, count * sizeof *sum);
+    for (size_t l = 1; l < list_count; l++)
+        for (size_t i = 0; i < count; i++) sum[i] += gradients[l][offset + i];
+    if (factor != 1)
+        for (size_t i = 0; i < count; i++) sum[i] *= factor;
+    return sum;
+}
+
+enum tutti_status table_update_dense(struct table *table, uint64_t step, uint64_t first,
+                                     uint64_t count, size_t list_count,
+                                     const float *const *gradients, float factor)
+{
+    TRY(table_dense_check(table, first, count));
+    TRY(check_gradients(table, first, count, list_count, gradients));
+    const struct table_step taken =
+        table_step_of(&table->spec.optimizer, table_number_step(table, step));
+    const uint64_t begin = first - table->spec.first;
+    for (uint64_t done = 0; done < count; done += PIECE) {
+        const size_t here = count - done < PIECE ? (size_t)(count - done) : PIECE;
+        float sum[PIECE], *state[TABLE_STATE_MAX] = {NULL};
+        for (unsigned s = 0; s < table->state_count; s++) state[s] = table->state[s] + begin + done;
+        table_step_take(&taken, here, add_up(list_count, gradients, done, here, factor, sum),
+                        table->values + begin + done, state);
+    }
+    table_dense_mark(table, begin, count, table_changes(table));
+    return TUTTI_OK;
+}

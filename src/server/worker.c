@@ -1,0 +1,324 @@
+#include "server/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "membership/rank_set.h"
+#include "os/clock.h"
+#include "server/worker_state.h"
+
+/* For the answer of a server to a call whose deadline it keeps itself. */
+static const uint64_t GRACE_NS = 10000000000;
+
+/* ----------------------------------------------------------------------------------- operations */
+
+static void operation_free(struct tutti_server_operation *operation)
+{
+    if (operation == NULL) return;
+    for (int s = 0; s < operation->worker->config.division->server_count; s++)
+        leg_release(&operation->legs[s]);
+    free(operation->parts);
+    free(operation->rows);
+    free(operation);
+}
+
+static struct tutti_server_operation *operation_create(struct worker *worker, const char *function,
+                                                       enum server_kind kind)
+{
+    const size_t legs = (size_t)worker->config.division->server_count;
+    struct tutti_server_operation *const operation =
+        calloc(1, sizeof *operation + legs * sizeof *operation->legs);
+    if (operation == NULL) {
+        (void)!error_set(TUTTI_NO_MEMORY, "%s: no memory for a call", function);
+        return NULL;
+    }
+    operation->worker = worker;
+    operation->function = function;
+    operation->kind = kind;
+    return operation;
+}
+
+/* A request without parts. */
+static enum tutti_status plain_leg(struct worker_leg *leg, const struct server_request *head)
+{
+    leg->request = malloc(sizeof *head);
+    if (leg->request == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for a request");
+    *leg->request = *head;
+    leg->request_bytes = sizeof *head;
+    return TUTTI_OK;
+}
+
+static uint64_t timeout_of(const struct worker *worker,
+                           const struct tutti_server_call_options *options)
+{
+    return options->timeout_ns != 0 ? options->timeout_ns : worker->config.timeout_ns;
+}
+
+/* For messages of a call whose deadline the server keeps. */
+static uint64_t with_grace(uint64_t timeout_ns)
+{
+    return timeout_ns < UINT64_MAX - GRACE_NS ? timeout_ns + GRACE_NS : timeout_ns;
+}
+
+static enum tutti_status need_slots(const struct worker *worker, const char *function)
+{
+    for (int s = 0; s < worker->config.division->server_count; s++)
+        if (worker->lines[s].used == UINT64_MAX)
+            return error_set(TUTTI_INVALID_REQUEST,
+                             "%s: %d calls are on their way already; wait for some of them",
+                             function, SERVER_SLOTS);
+    return TUTTI_OK;
+}
+
+static void start_legs(struct tutti_server_operation *operation, uint64_t timeout_ns)
+{
+    struct worker *const worker = operation->worker;
+    for (int s = 0; s < worker->config.division->server_count; s++)
+        if (operation->legs[s].request != NULL)
+            leg_start(&operation->legs[s], &worker->lines[s], timeout_ns);
+}
+
+/* Says which server, by the numbers that the application knows. */
+static enum tutti_status failure_of(const struct tutti_server_operation *operation, int server)
+{
+    const struct worker *const worker = operation->worker;
+    const struct worker_leg *const leg = &operation->legs[server];
+    return error_set(leg->status, "%s: the server at rank %d (rank %d of the two): %.300s",
+                     operation->function, worker->config.server_ranks[server],
+                     worker->lines[server].peer, leg->text != NULL ? leg->text : "no memory");
+}
+
+static enum tutti_status result_of(struct tutti_server_operation *operation)
+{
+    const struct worker_config *const config = &operation->worker->config;
+    for (int s = 0; s < config->division->server_count; s++)
+        if (operation->legs[s].status != TUTTI_OK) return failure_of(operation, s);
+    if (operation->kind == SERVER_PULL)
+        for (int s = 0; s < config->division->server_count; s++)
+            parts_unpack(config->division, s, operation->parts, operation->part_count,
+                         operation->legs[s].reply_payload);
+    return TUTTI_OK;
+}
+
+enum tutti_status worker_finish(struct tutti_server_operation **operation, bool blocks)
+{
+    struct tutti_server_operation *const own = *operation;
+    struct worker *const worker = own->worker;
+    bool is_done = true;
+    for (int s = 0; s < worker->config.division->server_count; s++)
+        is_done &= leg_finish(&own->legs[s], blocks);
+    if (!is_done) return TUTTI_IN_PROGRESS;
+    const enum tutti_status status = result_of(own);
+    if (worker->tick == own) {
+        worker->tick = NULL;
+        if (status == TUTTI_OK) worker->has_tick = false;
+    }
+    operation_free(own);
+    *operation = NULL;
+    return status;
+}
+
+/* -------------------------------------------------------------------------------- push and pull */
+
+static enum tutti_status copy_parts(struct tutti_server_operation *operation,
+                                    const struct tutti_server_part *parts, size_t part_count)
+{
+    size_t rows = 0;
+    for (size_t p = 0; p < part_count; p++) rows += parts[p].row_count;
+    operation->parts = calloc(part_count + 1, sizeof *operation->parts);
+    operation->rows = malloc((rows + 1) * sizeof *operation->rows);
+    if (operation->parts == NULL || operation->rows == NULL)
+        return error_set(TUTTI_NO_MEMORY, "no memory for %zu rows", rows);
+    int64_t *at = operation->rows;
+    for (size_t p = 0; p < part_count; p++) {
+        operation->parts[p] = parts[p];
+        if (parts[p].row_count == 0) continue;
+        memcpy(at, parts[p].rows, parts[p].row_count * sizeof *at);
+        operation->parts[p].rows = at;
+        at += parts[p].row_count;
+    }
+    operation->part_count = part_count;
+    return TUTTI_OK;
+}
+
+static enum tutti_status pack(struct tutti_server_operation *operation,
+                              const struct server_request *head)
+{
+    const struct server_division *const division = operation->worker->config.division;
+    for (int s = 0; s < division->server_count; s++)
+        TRY(parts_pack(division, s, head, operation->parts, operation->part_count,
+                       &operation->legs[s]));
+    return TUTTI_OK;
+}
+
+static void count_call(struct worker *worker, const struct tutti_server_operation *operation)
+{
+    const bool is_pull = operation->kind == SERVER_PULL;
+    for (int s = 0; s < worker->config.division->server_count; s++) {
+        const struct worker_leg *const leg = &operation->legs[s];
+        const uint64_t bytes = is_pull ? leg->reply_bytes : leg->payload_bytes;
+        __atomic_fetch_add(is_pull ? &worker->pulls : &worker->pushes, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&worker->bytes, bytes, __ATOMIC_RELAXED);
+    }
+}
+
+enum tutti_status worker_start(struct worker *worker, enum worker_call call, const char *function,
+                               const struct tutti_server_part *parts, size_t part_count,
+                               const struct tutti_server_call_options *options,
+                               struct tutti_server_operation **operation)
+{
+    static const enum server_kind kinds[] = {
+        [WORKER_PUSH] = SERVER_PUSH, [WORKER_SET] = SERVER_SET, [WORKER_PULL] = SERVER_PULL};
+    *operation = NULL;
+    TRY(need_slots(worker, function));
+    struct tutti_server_operation *const own = operation_create(worker, function, kinds[call]);
+    if (own == NULL) return TUTTI_NO_MEMORY;
+    const struct server_request head = {
+        .kind = (uint16_t)kinds[call],
+        .clock = worker->clock,
+        .timeout_ns = call == WORKER_PULL ? timeout_of(worker, options) : 0,
+        .priority = options->priority,
+        .encoding = call == WORKER_PULL ? TUTTI_ENCODING_NONE : (uint32_t)options->encoding};
+    enum tutti_status status = copy_parts(own, parts, part_count);
+    if (status == TUTTI_OK) status = pack(own, &head);
+    if (status != TUTTI_OK) {
+        operation_free(own);
+        return status;
+    }
+    count_call(worker, own);
+    const uint64_t timeout_ns = timeout_of(worker, options);
+    start_legs(own, call == WORKER_PULL ? with_grace(timeout_ns) : timeout_ns);
+    *operation = own;
+    return TUTTI_OK;
+}
+
+/* ---------------------------------------------------------------------------------------- ticks */
+
+enum tutti_status worker_tick_start(struct worker *worker, const char *function,
+                                    const struct tutti_server_call_options *options,
+                                    struct tutti_server_operation **operation)
+{
+    const uint64_t timeout_ns = timeout_of(worker, options);
+    *operation = NULL;
+    if (worker->tick != NULL)
+        return error_set(TUTTI_INVALID_REQUEST,
+                         "%s: a tick was started, and has not been waited for", function);
+    TRY(need_slots(worker, function));
+    struct tutti_server_operation *const own = operation_create(worker, function, SERVER_TICK);
+    if (own == NULL) return TUTTI_NO_MEMORY;
+    const struct server_request head = {
+        .kind = SERVER_TICK, .clock = worker->clock - worker->has_tick, .timeout_ns = timeout_ns};
+    for (int s = 0; s < worker->config.division->server_count; s++) {
+        own->legs[s].has_no_reply = s > 0;
+        const enum tutti_status status = plain_leg(&own->legs[s], &head);
+        if (status == TUTTI_OK) continue;
+        operation_free(own);
+        return status;
+    }
+    if (!worker->has_tick) __atomic_fetch_add(&worker->clock, 1, __ATOMIC_RELAXED);
+    worker->has_tick = true;
+    worker->tick = own;
+    start_legs(own, with_grace(timeout_ns));
+    *operation = own;
+    return TUTTI_OK;
+}
+
+static void read_step(const struct worker *worker, const struct worker_leg *leg, int *ranks,
+                      size_t rank_capacity, struct tutti_server_step *step)
+{
+    const uint64_t *const members = (const uint64_t *)leg->reply_payload;
+    size_t count = 0;
+    for (int i = 0; i < worker->config.division->worker_count; i++)
+        if (rank_set_has(members, i) && count++ < rank_capacity)
+            ranks[count - 1] = worker->config.worker_ranks[i];
+    step->number = leg->reply.step;
+    step->worker_count = leg->reply.worker_count;
+    step->member_count = count;
+}
+
+enum tutti_status worker_step_read(struct worker *worker, const char *function, uint64_t number,
+                                   int *ranks, size_t rank_capacity, struct tutti_server_step *step)
+{
+    TRY(need_slots(worker, function));
+    struct tutti_server_operation *const own = operation_create(worker, function, SERVER_RECORD);
+    if (own == NULL) return TUTTI_NO_MEMORY;
+    struct worker_leg *const leg = &own->legs[0];
+    leg->reply_bytes = rank_set_words(worker->config.division->worker_count) * sizeof(uint64_t);
+    leg->reply_payload = malloc(leg->reply_bytes);
+    enum tutti_status status =
+        plain_leg(leg, &(struct server_request){.kind = SERVER_RECORD, .number = number});
+    if (status == TUTTI_OK && leg->reply_payload == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "%s: no memory for an answer", function);
+    if (status == TUTTI_OK) {
+        start_legs(own, worker->config.timeout_ns);
+        (void)leg_finish(leg, true);
+        status = result_of(own);
+    }
+    if (status == TUTTI_OK) read_step(worker, leg, ranks, rank_capacity, step);
+    operation_free(own);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------ coming and going */
+
+enum tutti_status worker_create(const struct worker_config *config, struct worker **made)
+{
+    const int servers = config->division->server_count;
+    struct worker *const worker = calloc(1, sizeof *worker);
+    struct worker_line *const lines = calloc((size_t)servers, sizeof *lines);
+    *made = NULL;
+    if (worker == NULL || lines == NULL) {
+        for (int s = 0; s < servers; s++)
+            if (tutti_comm_size(config->comms[s]) > 1) (void)tutti_comm_free(config->comms[s]);
+        free(worker);
+        free(lines);
+        return error_set(TUTTI_NO_MEMORY, "no memory for a worker of a parameter server");
+    }
+    for (int s = 0; s < servers; s++)
+        lines[s] = (struct worker_line){.comm = config->comms[s],
+                                        .peer = tutti_comm_size(config->comms[s]) - 1,
+                                        .is_borrowed = tutti_comm_size(config->comms[s]) == 1};
+    *worker = (struct worker){.config = *config, .lines = lines};
+    *made = worker;
+    return TUTTI_OK;
+}
+
+/* Servers that are gone need no goodbye. */
+static void say_goodbye(struct worker *worker)
+{
+    const struct server_request head = {.kind = SERVER_LEAVE};
+    struct tutti_server_operation *const own =
+        operation_create(worker, "tutti_server_free", SERVER_LEAVE);
+    if (own == NULL) return;
+    for (int s = 0; s < worker->config.division->server_count; s++)
+        if (worker->lines[s].used != UINT64_MAX && plain_leg(&own->legs[s], &head) != TUTTI_OK)
+            break;
+    start_legs(own, worker->config.timeout_ns);
+    for (int s = 0; s < worker->config.division->server_count; s++)
+        (void)leg_finish(&own->legs[s], true);
+    operation_free(own);
+}
+
+enum tutti_status worker_free(struct worker *worker)
+{
+    if (worker == NULL) return TUTTI_OK;
+    enum tutti_status status = TUTTI_OK;
+    say_goodbye(worker);
+    for (int s = 0; s < worker->config.division->server_count; s++) {
+        if (worker->lines[s].is_borrowed) continue;
+        const enum tutti_status one = tutti_comm_free(worker->lines[s].comm);
+        if (status == TUTTI_OK) status = one;
+    }
+    free(worker->lines);
+    free(worker);
+    return status;
+}
+
+void worker_count(const struct worker *worker, struct tutti_server_counters *counters)
+{
+    counters->clock = __atomic_load_n(&worker->clock, __ATOMIC_RELAXED);
+    counters->pushes = __atomic_load_n(&worker->pushes, __ATOMIC_RELAXED);
+    counters->pulls = __atomic_load_n(&worker->pulls, __ATOMIC_RELAXED);
+    counters->bytes = __atomic_load_n(&worker->bytes, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,53 @@
+/* worker.h - a worker's end of a parameter server: calls, each in parts to all servers, and what
+ * they wait for.
+ *
+ *     call ──► a leg for each server: request, payload ──►
+ *                                     reply, payload   ◄──  all at once; then the values are put in place
+ *
+ * Tutti's own thread moves the messages, so a started call needs no other call. Each leg has one
+ * of the SERVER_SLOTS of its server until its answer is there.
+ *
+ * One thread at a time, and counters for any thread. /
+ */
+#ifndef TUTTI_SERVER_WORKER_H
+#define TUTTI_SERVER_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/division.h"
+#include "tutti/server.h"
+
+struct worker;
+
+struct worker_config {
+    const struct server_division *division; /* outlives the worker */
+    int rank;                               /* in the communicator of the application */
+    const int *server_ranks, *worker_ranks; /* in that communicator; outlive the worker */
+    struct tutti_comm **comms; /* with each server; become the worker's, but for that of this rank alone */
+    uint64_t timeout_ns; /* default */
+};
+
+/* In any case these communicators are the worker's. On failure *worker is NULL: NO_MEMORY. */
+enum tutti_status worker_create(const struct worker_config *config, struct worker **worker);
+/* Tells the servers that it leaves, waits for them at most until the deadline, and frees
+ * everything. NULL is allowed. */
+enum tutti_status worker_free(struct worker *worker);
+void worker_count(const struct worker *worker, struct tutti_server_counters *counters);
+
+/* The calls of server.h, for arguments that have been checked there (worker_check). */
+enum worker_call { WORKER_PUSH, WORKER_SET, WORKER_PULL };
+enum tutti_status worker_start(struct worker *worker, enum worker_call call, const char *function,
+                               const struct tutti_server_part *parts, size_t part_count,
+                               const struct tutti_server_call_options *options,
+                               struct tutti_server_operation **operation);
+enum tutti_status worker_tick_start(struct worker *worker, const char *function,
+                                    const struct tutti_server_call_options *options,
+                                    struct tutti_server_operation **operation);
+enum tutti_status worker_step_read(struct worker *worker, const char *function, uint64_t number,
+                                   int *ranks, size_t rank_capacity, struct tutti_server_step *step);
+/* tutti_server_wait and tutti_server_test. */
+enum tutti_status worker_finish(struct tutti_server_operation **operation, bool blocks);
+
+#endif

@@ -1,0 +1,80 @@
+/* worker_state.h - the members of a worker and of its calls, for the files that make it up:
+ *
+ *     worker.c           calls: what goes to which server
+ *       worker_parts.c   parts to payloads, and values back to parts
+ *       worker_leg.c     one request to one server, and its answer
+ */
+#ifndef TUTTI_SERVER_WORKER_STATE_H
+#define TUTTI_SERVER_WORKER_STATE_H
+
+#include "server/server_message.h"
+#include "server/worker.h"
+
+struct worker_line {
+    struct tutti_comm *comm; /* this worker is rank 0 of it, and the server rank 1 */
+    int peer;                /* 1; 0 if the worker is its own server */
+    bool is_borrowed;        /* the server is this rank, and has the communicator, too */
+    uint64_t sequence;
+    uint64_t used; /* slots, a bit each */
+};
+
+struct worker_leg {
+    struct worker_line *line; /* NULL: it has none, or its answer is there */
+    int slot;
+    bool has_no_reply;
+    struct server_request *request; /* with its parts */
+    size_t request_bytes, payload_bytes, reply_bytes;
+    char *payload, *reply_payload;
+    struct server_reply reply;
+    struct tutti_message reply_message, reply_payload_message;
+    /* Messages of this leg: request, payload, reply, payload of the reply. */
+    struct tutti_request *messages[4];
+    enum tutti_status status; /* what came of it */
+    char *text;               /* why not OK; NULL: no memory */
+};
+
+struct tutti_server_operation {
+    struct worker *worker;
+    const char *function;
+    enum server_kind kind;
+    struct tutti_server_part *parts; /* copies, with rows */
+    int64_t *rows;
+    size_t part_count;
+    uint64_t deadline_ns;
+    struct worker_leg legs[]; /* one for each server */
+};
+
+struct worker {
+    struct worker_config config;
+    struct worker_line *lines;
+    uint64_t clock;                      /* ticks that were started */
+    bool has_tick;                       /* the last one is not over */
+    struct tutti_server_operation *tick; /* which has not been waited for */
+    uint64_t pushes, pulls, bytes;
+};
+
+/* ---------------------------------------------------------------------------------- worker_leg.c */
+
+enum { LEG_REQUEST, LEG_PAYLOAD, LEG_REPLY, LEG_REPLY_PAYLOAD, LEG_MESSAGES };
+
+/* Takes a slot of the line, which has a free one, and sends. The leg has its request, payload
+ * and room for the answer. What fails is the leg's status, in the end. */
+void leg_start(struct worker_leg *leg, struct worker_line *line, uint64_t timeout_ns);
+/* Whether the answer is there, or will not come; `blocks` waits for that. Then leg->status
+ * holds. */
+bool leg_finish(struct worker_leg *leg, bool blocks);
+void leg_release(struct worker_leg *leg);
+
+/* -------------------------------------------------------------------------------- worker_parts.c */
+
+/* Makes the request, payload and room of a leg to one server. NO_MEMORY, INVALID_COUNT (more
+ * bytes than a request may have). */
+enum tutti_status parts_pack(const struct server_division *division, int server,
+                             const struct server_request *head,
+                             const struct tutti_server_part *parts, size_t part_count,
+                             struct worker_leg *leg);
+/* Puts the values that a server sent in their places. */
+void parts_unpack(const struct server_division *division, int server,
+                  const struct tutti_server_part *parts, size_t part_count, const char *values);
+
+#endif
