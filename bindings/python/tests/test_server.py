@@ -194,3 +194,24 @@ def test_threads_take_turns(comm):
             thread.join()
         after = tables.push_pull({}, {"words": [3]})["words"]
         assert np.array_equal(after, before - np.float32(200))
+
+
+@pytest.mark.ranks(4)
+def test_bits_do_not_depend_on_the_number_of_servers(comm):
+    found = []
+    for servers in ([3], [1, 3], [1, 2, 3]):
+        tables = [
+            server.Table("layer", shape=(50, 100), optimizer=server.Adam(0.1), initial=server.Normal(0.1), seed=5),
+            server.Table("words", rows=10**12, width=3, optimizer=server.Adagrad(0.1), initial=server.Uniform(1), seed=6),
+        ]
+        with server.Server(comm, tables, servers=servers, workers=[0], timeout=10) as made:
+            made.serve()
+            if made.is_worker:
+                words = np.arange(0, 10**12, 10**10 + 1)
+                rows = np.linspace(-1, 1, 3 * words.size, dtype=np.float32).reshape(-1, 3)
+                layer = np.linspace(-1, 1, 5000, dtype=np.float32).reshape(50, 100)
+                for _ in range(3):
+                    values = made.push_pull({"layer": layer, "words": (words, rows)}, {"layer": None, "words": words})
+                found.append(values)
+    for values in found[1:]:
+        assert np.array_equal(values["layer"], found[0]["layer"]) and np.array_equal(values["words"], found[0]["words"])
