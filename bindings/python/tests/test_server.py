@@ -1,6 +1,8 @@
 """The parameter server from Python: arrays in and out, optimizers in Python, what is refused, and who may close when."""
 
 import gc
+import os
+import signal
 import threading
 
 import numpy as np
@@ -215,3 +217,28 @@ def test_bits_do_not_depend_on_the_number_of_servers(comm):
                 found.append(values)
     for values in found[1:]:
         assert np.array_equal(values["layer"], found[0]["layer"]) and np.array_equal(values["words"], found[0]["words"])
+
+
+@pytest.mark.ranks(1)
+def test_what_goes_wrong_with_a_dropped_call_is_raised_by_close(comm):
+    tables = server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10)
+    with pytest.raises(tutti.InvalidArgument, match="scale"):
+        tables.push_start({"scale": np.array([1, np.nan], np.float32)})  # where it is noticed does not matter
+        tables.close()
+    tables.close()
+
+
+@pytest.mark.ranks(3, dies=2)
+def test_the_death_of_a_worker_does_not_stop_the_others(comm):
+    tables = server.Server(comm, tables_of(), timeout=10)
+    if comm.rank == 2:
+        tables.tick()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if comm.rank == 1:
+        tables.tick()
+        for _ in range(5):
+            tables.push({"scale": np.ones(2, np.float32)})
+            tables.tick()
+        assert tables.step().members == (1,)
+    tables.serve()
+    tables.close()

@@ -464,19 +464,21 @@ class Server:
             raise failed
 
     def close(self) -> None:
-        """Leaves: a worker at once, a server when all workers have left, at most after the timeout. Waits for what was
-        started. The end of `with` does this, too."""
+        """Leaves: a worker at once, a server when all workers have left, at most after the timeout. The end of `with` does
+        this, too. Waits for what was started, and raises what went wrong with it if nobody has waited for it."""
         with self._lock:
             if self._handle is None:
                 return
             if self._serving > 0:
                 raise invalid(Status.INVALID_REQUEST, "a thread is in serve(), which returns when the workers have left")
-            for operation in list(self._running.values()):
+            left = list(self._running.values())
+            for operation in left:
                 self._finish(operation, library.server_wait)
             self._finalizer.detach()
             handle, self._handle = self._handle, None
             status = library.server_free(handle)
-            failed = None if status == Status.OK else error_of(status)
+            failures = [operation._error for operation in left if operation._error is not None]
+            failed = failures[0] if failures else None if status == Status.OK else error_of(status)
         self._raise_of_functions()
         if failed is not None:
             raise failed
