@@ -180,6 +180,25 @@ def test_a_worker_that_nobody_closes_leaves(comm):
         tables.close()
 
 
+@pytest.mark.ranks(2)
+def test_a_server_that_nobody_closes_serves_on(comm):
+    def update(step, gradients, parameters, state):
+        parameters += gradients
+
+    tables = server.Server(comm, [server.Table("a", shape=3, optimizer=server.Function(update))], timeout=10)
+    if tables.is_server:
+        del tables, update
+        gc.collect()
+        comm.barrier()
+        comm.barrier()
+    else:
+        comm.barrier()
+        values = tables.push_pull({"a": np.ones(3, np.float32)}, {"a": None})
+        assert np.array_equal(values["a"], np.ones(3, np.float32))
+        tables.close()
+        comm.barrier()
+
+
 @pytest.mark.ranks(1)
 def test_threads_take_turns(comm):
     with server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10) as tables:

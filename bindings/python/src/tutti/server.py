@@ -361,9 +361,17 @@ class Operation:
             self.wait()
 
 
-def _leave(handle: int, running: Dict[int, Operation], is_server: bool, pid: int) -> None:
-    """For a Server that nobody has closed. A server would wait for all workers, which a finaliser must not."""
-    if pid == os.getpid() and not is_server and not running:
+# What servers and started calls still use after nobody closed their Server.
+_abandoned: List[Any] = []
+
+
+def _leave(handle: int, running: Dict[int, Operation], functions: List[Any], is_server: bool, pid: int) -> None:
+    """For a Server that nobody has closed. A server would wait for all workers, which a finaliser must not: it goes on."""
+    if pid != os.getpid():
+        return
+    if is_server or running:
+        _abandoned.append((running, functions))
+    else:
         library.server_free(handle)
 
 
@@ -433,7 +441,7 @@ class Server:
         self._serving = 0
         self._running: Dict[int, Operation] = {}
         self._finalizer = weakref.finalize(
-            self, _callbacks.later, _leave, handle.value, self._running, self.is_server, os.getpid()
+            self, _callbacks.later, _leave, handle.value, self._running, self._adapted, self.is_server, os.getpid()
         )
         self._finalizer.atexit = False
 
