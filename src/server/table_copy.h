@@ -69,7 +69,8 @@ struct tables_loaded {
  * the beginning of a record, for which the caller brings more. Tables that are not there are added,
  * but for those with a user's optimizer, which must be there: bytes have no functions. A table that
  * is there must have been added with the same spec, but for its rate, which the records set.
- * CORRUPT: a record is not what tables_copy_next writes; INVALID_OPTIONS: it is of another table;
+ * CORRUPT: a record is not what tables_copy_next writes; INVALID_OPTIONS: it is of another table, or
+ * of one that nobody could add;
  * NO_MEMORY. Records before it are loaded, *used says how many bytes, and nothing of it is.
  * *loaded begins as {0}. */
 enum tutti_status tables_load(struct tables *tables, const void *bytes, size_t size, size_t *used,

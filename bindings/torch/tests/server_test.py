@@ -139,6 +139,17 @@ def expect_the_training_of_torch(comm):
         assert losses[-1] < losses[0] / 2, losses
 
 
+def expect_one_beginning(comm):
+    """Also where workers wait for nobody: all have the parameters of the lowest, rank 1."""
+    for mode in ({"mode": "asynchronous"}, {"mode": "quorum", "quorum": 1}, {"mode": "bounded", "staleness": 3}):
+        torch.manual_seed(comm.rank)
+        model = torch.nn.Linear(30, 40)
+        with tutti_torch.server.Optimizer(model, comm, timeout=30, **mode) as optimizer:
+            optimizer.serve()
+            torch.manual_seed(1)
+            assert not optimizer.is_worker or torch.equal(model.weight, torch.nn.Linear(30, 40).weight), mode
+
+
 def expect_no_call_without_a_server():
     try:
         tutti_torch.server.Embedding(5, 2)(torch.tensor([1]))
@@ -150,6 +161,7 @@ def expect_no_call_without_a_server():
 
 with tutti.init() as comm:
     expect_no_call_without_a_server()
+    expect_one_beginning(comm)
     expect_bits_of_torch(comm)
     expect_the_training_of_torch(comm)
     print(f"rank {comm.rank}: the bits of torch.optim, and a model that trains as in PyTorch alone")

@@ -114,14 +114,19 @@ class Optimizer:
         self.server = server.Server(comm, tables, **options)
         for module in self._embeddings.values():
             module._server = self.server if self.is_worker else None
-        if self.is_worker:
-            self._begin(_is_lowest(comm, options))
+        self._begin(comm, self.is_worker and _is_lowest(comm, options))
 
-    def _begin(self, is_lowest: bool) -> None:
+    def _begin(self, comm: Communicator, is_lowest: bool) -> None:
+        """In every mode, the lowest worker's parameters are on all servers before another worker pulls."""
         if is_lowest:
             self.server.set({name: _numbers(p).flatten().numpy() for name, p in self._parameters.items()})
-        self.server.tick()
-        self.pull()
+        if self.is_worker:
+            self.server.tick()
+        if is_lowest:
+            self.pull()  # waits for its update on each server
+        comm.barrier()
+        if self.is_worker and not is_lowest:
+            self.pull()
 
     @property
     def is_worker(self) -> bool:
