@@ -165,8 +165,8 @@ tutti_folder(library src/comm
 
 tutti_folder(library src/server
     division.c line.c serve.c serve_answer.c serve_request.c serve_step.c server.c server_message.c server_options.c
-    table.c table_blocks.c table_dense.c table_index.c table_initial.c table_memory.c table_optimizer.c table_rows.c
-    update.c worker.c worker_leg.c worker_parts.c)
+    table.c table_blocks.c table_copy.c table_dense.c table_index.c table_initial.c table_load.c table_memory.c
+    table_optimizer.c table_record_spec.c table_rows.c table_state.c update.c worker.c worker_leg.c worker_parts.c)
 
 tutti_folder(library src/api
     api.c argument.c blocks.c check.c encode.c message.c)

@@ -23,8 +23,8 @@
  *   3. The same calls in the same order give the same bits, on every machine: no operation is fused,
  *      and no sum is taken in another order than the one stated here.
  *   4. Memory grows block by block and a segment of the index at a time: nothing is ever there
- *      twice but one segment, which is 1/256 of the index.
- *   5. Each range (a block of rows; RANGE_ELEMENTS of a dense share) has the version of its last
+ *      twice but one segment, which is 1/256 of the index, and the list of blocks. Rows never move.
+ *   5. Each range (a block of rows; 16384 elements of a dense share) has the version of its last
  *      change, so that a copy takes what it lacks, while work goes on (table_copy.h).
  *
  * Threads.  Functions that take a const struct tables or a const struct table may run in any number

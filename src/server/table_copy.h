@@ -15,13 +15,15 @@
  * changes back for one pass. Later passes keep a backup up to date: they cost what has changed.
  * Between passes that are current, a copy has each row whole, but rows of different ages.
  *
- * Records are little-endian, checksummed (CRC-32C), and multiples of 4 bytes; each stands for itself:
+ * Records are little-endian, checksummed (CRC-32C), and multiples of 4 bytes; each stands for itself
+ * (table_record.h):
  *
- *     header   magic, kind, checksum, bytes behind the header, number of the table
- *     table    spec, steps; at the beginning of each pass, for tables that have changed
+ *     table    spec and steps; at the beginning of each pass, for tables that have changed
  *     rows     numbers of rows, then values and state, row behind row
  *     dense    first element, values, then state
- *     end      of a pass: number of tables, version
+ *     end      of a pass: version, number of tables
+ *
+ * A table is known by its index, so whoever loads has tables in the same order.
  *
  * What is loaded comes from a file or a network, and is checked before it changes anything.
  */
@@ -36,11 +38,12 @@
 
 /* Where a copy is. In the caller's memory; one for each copy, any number at once. */
 struct tables_copy {
-    uint64_t since; /* what is not newer has been copied by earlier passes */
-    uint64_t begun; /* the version at which this pass began */
-    bool in_pass;   /* else the next call begins one */
-    bool told;      /* the records of tables are written; those of values follow */
-    size_t table;   /* where the pass is */
+    uint64_t since;     /* what is not newer has been copied by earlier passes */
+    uint64_t begun;     /* the version at which this pass began */
+    bool in_pass;       /* else the next call begins one */
+    bool told;          /* the records of tables are written; those of values follow */
+    size_t table_count; /* when the pass began; tables that were added since then wait for the next */
+    size_t table; /* where the pass is: a table, a range of it, and a row or an element of that */
     uint64_t range, offset;
 };
 
@@ -66,7 +69,8 @@ struct tables_loaded {
  * the beginning of a record, for which the caller brings more. Tables that are not there are added,
  * but for those with a user's optimizer, which must be there: bytes have no functions. A table that
  * is there must have been added with the same spec, but for its rate, which the records set.
- * CORRUPT: a record is not what tables_copy_next writes; INVALID_OPTIONS: it is of another table;
+ * CORRUPT: a record is not what tables_copy_next writes; INVALID_OPTIONS: it is of another table, or
+ * of one that nobody could add;
  * NO_MEMORY. Records before it are loaded, *used says how many bytes, and nothing of it is.
  * *loaded begins as {0}. */
 enum tutti_status tables_load(struct tables *tables, const void *bytes, size_t size, size_t *used,

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Futures of the PyTorch backend, leftovers of groups, local training, and PyTorch's communication hooks beside gloo.
+# Futures of the PyTorch backend, leftovers of groups, local training, PyTorch's communication hooks beside gloo, and training with a parameter server.
 # ctest: label=nosan label=once timeout=400 needs=wheel
 # shellcheck source=tests/bindings/torch.sh
 source "${TUTTI_ROOT:?}/tests/bindings/torch.sh"
@@ -9,3 +9,4 @@ tests=$TUTTI_ROOT/bindings/torch/tests
 "$python" "$tests/rounds_test.py"
 "$TUTTI_BIN/tutti-run" -n 2 "$python" -W ignore "$tests/hooks_test.py"
 "$TUTTI_BIN/tutti-run" -n 2 "$python" -W ignore "$tests/local_test.py"
+"$TUTTI_BIN/tutti-run" -n 3 "$python" -W ignore "$tests/server_test.py"

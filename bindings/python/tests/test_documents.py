@@ -45,3 +45,8 @@ def test_programs_on_the_page_run(block, tmp_path):
 def test_the_example_runs():
     printed = run(str(ROOT / "examples" / "numpy_allreduce.py"), ranks=4)
     assert printed.count("average 1.5, worst loss 1, ranks [0 1 2 3]") == 4
+
+
+def test_the_example_of_a_parameter_server_has_the_bits_of_its_twin():
+    printed = run(str(ROOT / "examples" / "embeddings.py"), "--steps", "40", ranks=3)
+    assert printed.count("the twin without servers has the same bits") == 2

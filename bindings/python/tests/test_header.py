@@ -17,7 +17,13 @@ ROOT = Path(__file__).resolve().parents[3]
 HEADER = ROOT / "include" / "tutti" / "tutti.h"
 ENCODE_HEADER = ROOT / "include" / "tutti" / "encode.h"
 SPARSE_HEADER = ROOT / "include" / "tutti" / "sparse.h"
-FURTHER_HEADERS = [ENCODE_HEADER, SPARSE_HEADER, ROOT / "include" / "tutti" / "plan.h"]  # they include the other one
+SERVER_HEADER = ROOT / "include" / "tutti" / "server.h"
+FURTHER_HEADERS = [
+    ENCODE_HEADER,
+    SPARSE_HEADER,
+    SERVER_HEADER,
+    ROOT / "include" / "tutti" / "plan.h",
+]  # they include the other one
 TRAIN = ROOT / "include" / "tutti" / "train"
 TRAIN_HEADERS = [TRAIN / "compress.h", TRAIN / "local.h", TRAIN / "adapt.h"]  # each includes what it needs
 
@@ -65,6 +71,19 @@ SPARSE_STRUCTS = {
     "tutti_sparse_options": _header.SparseOptions,
     "tutti_sparse_counters": _header.SparseCounters,
 }
+SERVER_STRUCTS = {
+    "tutti_server_table": _header.ServerTable,
+    "tutti_server_options": _header.ServerOptions,
+    "tutti_server_part": _header.ServerPart,
+    "tutti_server_call_options": _header.ServerCallOptions,
+    "tutti_server_step": _header.ServerStep,
+    "tutti_server_counters": _header.ServerCounters,
+}
+SERVER_ENUMS = {
+    "tutti_server_optimizer": _header.ServerOptimizer,
+    "tutti_server_initial": _header.ServerInitial,
+    "tutti_server_mode": _header.ServerMode,
+}
 
 
 def expected_values():
@@ -82,7 +101,10 @@ def expected_values():
         yield f"TUTTI_{name}", getattr(_header, name)
     for way, number in _sparse._WAYS.items():
         yield f"TUTTI_SPARSE_{way.upper()}", number
-    for name, struct in {**STRUCTS, **TRAIN_STRUCTS, **SPARSE_STRUCTS}.items():
+    for numbers in SERVER_ENUMS.values():
+        for number in numbers:
+            yield f"TUTTI_SERVER_{number.name}", int(number)
+    for name, struct in {**STRUCTS, **TRAIN_STRUCTS, **SPARSE_STRUCTS, **SERVER_STRUCTS}.items():
         yield f"sizeof(struct {name})", ctypes.sizeof(struct)
         for field, *_ in struct._fields_:
             yield f"offsetof(struct {name}, {field})", getattr(struct, field).offset
@@ -98,7 +120,7 @@ def test_constants_and_structs_are_those_of_the_header(tmp_path):
     lines = "".join(f'    printf("%lld\\n", (long long)({text}));\n' for text, _ in wanted)
     source = tmp_path / "values.c"
     source.write_text(
-        f'#include <stdio.h>\n#include "tutti/sparse.h"\n#include "tutti/train/adapt.h"\n#include "tutti/train/compress.h"\n#include "tutti/train/local.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
+        f'#include <stdio.h>\n#include "tutti/server.h"\n#include "tutti/sparse.h"\n#include "tutti/train/adapt.h"\n#include "tutti/train/compress.h"\n#include "tutti/train/local.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
     )
     program = tmp_path / "values"
     subprocess.run([compiler, "-I", ROOT / "include", source, "-o", program], check=True)
@@ -112,6 +134,12 @@ def test_every_struct_and_constant_of_the_header_is_here():
     assert structs == set(STRUCTS)
     structs = set(re.findall(r"^struct (\w+) \{", SPARSE_HEADER.read_text(), re.M))
     assert structs == set(SPARSE_STRUCTS)
+    server = SERVER_HEADER.read_text()
+    assert set(re.findall(r"^struct (\w+) \{", server, re.M)) == set(SERVER_STRUCTS)
+    for enum, known in SERVER_ENUMS.items():
+        body = re.search(rf"enum {enum} \{{(.*?)\n\}};", server, re.S).group(1)
+        body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
+        assert re.findall(r"TUTTI_SERVER_(\w+)", body) == [member.name for member in known]
     for enum, known in (
         ("tutti_status", _header.Status),
         ("tutti_dtype", _header.Dtype),
@@ -138,7 +166,8 @@ def functions_of(*headers):
     declared = {}
     for name, arguments in re.findall(r"\btutti_(\w+)\s*\(((?:[^()]|\([^()]*\))*)\)\s*;", text):
         declared[name] = 0 if arguments.strip() == "void" else arguments.count(",") + 1
-    declared.pop("combine", None)  # a function type
+    for function_type in ("combine", "server_function"):
+        declared.pop(function_type, None)
     return declared
 
 

@@ -1,4 +1,4 @@
-"""tutti.h, encode.h, plan.h, train/compress.h, train/local.h and train/adapt.h in ctypes: structs, constants, and what functions take.
+"""tutti.h, encode.h, plan.h, server.h, train/compress.h, train/local.h and train/adapt.h in ctypes: structs, constants, and what functions take.
 
 A test compares all of this with the headers. Nothing here needs the library.
 """
@@ -305,6 +305,123 @@ class SparseCounters(ctypes.Structure):
     ]
 
 
+# --------------------------------------------------------------------------------------------- tutti/server.h
+
+ServerFunction = ctypes.CFUNCTYPE(
+    None,
+    Pointer,
+    ctypes.c_uint64,
+    Size,
+    Pointer,
+    Pointer,
+    ctypes.POINTER(Pointer),
+)
+
+
+class ServerOptimizer(IntEnum):
+    SGD = 0
+    MOMENTUM = 1
+    ADAGRAD = 2
+    ADAM = 3
+    FUNCTION = 4
+
+
+class ServerInitial(IntEnum):
+    CONSTANT = 0
+    UNIFORM = 1
+    NORMAL = 2
+
+
+class ServerMode(IntEnum):
+    SYNCHRONOUS = 0
+    BOUNDED = 1
+    ASYNCHRONOUS = 2
+    QUORUM = 3
+
+
+class ServerTable(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("name", ctypes.c_char_p),
+        ("row_count", Size),
+        ("width", Size),
+        ("optimizer", Int),
+        ("initial", Int),
+        ("rate", ctypes.c_double),
+        ("momentum", ctypes.c_double),
+        ("rate_decay", ctypes.c_double),
+        ("beta1", ctypes.c_double),
+        ("beta2", ctypes.c_double),
+        ("epsilon", ctypes.c_double),
+        ("initial_state", ctypes.c_double),
+        ("weight_decay", ctypes.c_double),
+        ("decoupled", Int),
+        ("nesterov", Int),
+        ("initial_value", ctypes.c_double),
+        ("seed", ctypes.c_uint64),
+        ("allows_nan", Int),
+        ("state_count", Int),
+        ("function", ServerFunction),
+        ("context", Pointer),
+    ]
+
+
+class ServerOptions(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("tables", ctypes.POINTER(ServerTable)),
+        ("table_count", Size),
+        ("server_ranks", ctypes.POINTER(Int)),
+        ("server_count", Size),
+        ("worker_ranks", ctypes.POINTER(Int)),
+        ("worker_count", Size),
+        ("mode", Int),
+        ("staleness", Int),
+        ("quorum", Int),
+        ("average", Int),
+        ("queue_bytes", Size),
+        ("timeout_ns", ctypes.c_uint64),
+    ]
+
+
+class ServerPart(ctypes.Structure):
+    _fields_ = [("table", Size), ("rows", Pointer), ("row_count", Size), ("values", Pointer)]
+
+
+class ServerCallOptions(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("timeout_ns", ctypes.c_uint64),
+        ("priority", Int),
+        ("encoding", Int),
+    ]
+
+
+class ServerStep(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("number", ctypes.c_uint64),
+        ("worker_count", ctypes.c_uint64),
+        ("member_count", ctypes.c_uint64),
+    ]
+
+
+class ServerCounters(ctypes.Structure):
+    _fields_ = [("size_bytes", Size)] + [
+        (name, ctypes.c_uint64)
+        for name in (
+            "clock",
+            "pushes",
+            "pulls",
+            "bytes",
+            "steps",
+            "duplicates",
+            "refused",
+            "workers",
+        )
+    ]
+
+
 # What operations take before their options, communicator and result; each has the forms tutti_X,
 # tutti_X_with, tutti_X_start and tutti_X_prepare.
 OPERATION_ARGUMENTS = {
@@ -419,6 +536,22 @@ FUNCTIONS = {
     "sparse_free": (Int, (Pointer,)),
     "sparse_count": (Int, (Pointer, Pointer)),
     "sparse_explain": (Int, (Pointer, Pointer, Size)),
+    # server.h
+    "server_create": (Int, (Pointer, Pointer, Pointer)),
+    "server_serve": (Int, (Pointer,)),
+    "server_free": (Int, (Pointer,)),
+    "server_push": (Int, (Pointer, Pointer, Size, Pointer)),
+    "server_set": (Int, (Pointer, Pointer, Size, Pointer)),
+    "server_pull": (Int, (Pointer, Pointer, Size, Pointer)),
+    "server_tick": (Int, (Pointer, Pointer)),
+    "server_push_pull": (Int, (Pointer, Pointer, Size, Pointer, Size, Pointer)),
+    "server_push_start": (Int, (Pointer, Pointer, Size, Pointer, Pointer)),
+    "server_pull_start": (Int, (Pointer, Pointer, Size, Pointer, Pointer)),
+    "server_tick_start": (Int, (Pointer, Pointer, Pointer)),
+    "server_wait": (Int, (Pointer,)),
+    "server_test": (Int, (Pointer,)),
+    "server_step_read": (Int, (Pointer, ctypes.c_uint64, Pointer, Size, Pointer)),
+    "server_count": (Int, (Pointer, Pointer)),
 }
 for _name, _arguments in OPERATION_ARGUMENTS.items():
     for _form, _more in FORM_ARGUMENTS.items():

@@ -1,0 +1,263 @@
+"""The parameter server from Python: arrays in and out, optimizers in Python, what is refused, and who may close when."""
+
+import gc
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import tutti
+from tutti import server
+from tutti._header import Status
+
+
+def tables_of(**more):
+    return [
+        server.Table("layer", shape=(3, 4), optimizer=server.SGD(0.5), initial=server.Normal(0.1), seed=5),
+        server.Table("words", rows=1000, width=8, optimizer=server.SGD(1.0), initial=server.Uniform(0.1), seed=6),
+        server.Table("scale", shape=2, initial=3.0, **more),
+    ]
+
+
+
+
+@pytest.mark.ranks(3)
+def test_workers_push_to_a_server_and_pull_from_it(comm):
+    with server.Server(comm, tables_of(), servers=[1], timeout=10) as tables:
+        assert tables.is_server == (comm.rank == 1) and tables.is_worker == (comm.rank != 1)
+        if not tables.is_worker:
+            tables.serve()
+            return
+        words = np.array([7, 999, 7])
+        before = tables.pull({"layer": None, "words": words, "scale": None})
+        assert before["layer"].shape == (3, 4) and before["words"].shape == (3, 8)
+        assert np.array_equal(before["words"][0], before["words"][2])
+        assert np.array_equal(before["scale"], np.full(2, 3, np.float32))
+        tables.push({"layer": np.ones((3, 4), np.float32), "words": (words, np.ones((3, 8), np.float32))})
+        tables.tick()
+        after = tables.pull({"layer": None, "words": words})
+        assert np.array_equal(after["layer"], before["layer"] - np.float32(0.5) * np.float32(2))
+        assert np.array_equal(after["words"][0], before["words"][0] - np.float32(4))  # twice from each of two workers
+        assert np.array_equal(after["words"][1], before["words"][1] - np.float32(2))
+        step = tables.step()
+        assert step.number == 1 and step.worker_count == 2 and step.members == (0, 2)
+        assert tables.counters.clock == 1
+
+
+@pytest.mark.ranks(1)
+def test_a_rank_may_be_server_and_worker(comm):
+    with server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10) as tables:
+        values = np.arange(12, dtype=np.float64).reshape(3, 4)
+        tables.set({"layer": values, "words": ([1, 2], np.zeros((2, 8), np.float32))})
+        found = tables.push_pull({"scale": np.array([1, 2], np.float16)}, {"layer": None, "words": [2, 1], "scale": None})
+        assert np.array_equal(found["layer"], values)
+        assert not found["words"].any()
+        assert np.allclose(found["scale"], [3 - 0.01, 3 - 0.02])
+
+
+@pytest.mark.ranks(1)
+def test_started_calls_keep_their_order(comm):
+    with server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10) as tables:
+        first = tables.pull({"scale": None})["scale"]
+        tables.push_start({"scale": np.ones(2, np.float32)})  # dropped, and yet done
+        tables.tick_start()
+        with tables.pull_start({"scale": None}) as pulled:
+            pass
+        assert pulled.test()
+        assert np.array_equal(pulled.wait()["scale"], first - np.float32(0.01))
+        tables.pull_start({"words": np.arange(100)})  # close() waits for it
+        gc.collect()
+
+
+@pytest.mark.ranks(1)
+def test_optimizers_may_be_functions_of_python(comm):
+    seen = []
+
+    def update(step, gradients, parameters, state):
+        seen.append((step, gradients.size))
+        state[0] += gradients
+        parameters[...] = 100 * state[0] + step
+
+    optimizer = server.Function(update, state_count=1, initial_state=1.0)
+    tables = [server.Table("rows", rows=10, width=3, optimizer=optimizer)]
+    with server.Server(comm, tables, servers=[0], workers=[0], timeout=10) as made:
+        found = made.push_pull({"rows": ([4, 5], np.ones((2, 3), np.float32))}, {"rows": [5]})
+        assert np.array_equal(found["rows"], np.full((1, 3), 201, np.float32))
+        assert sorted(seen) == [(1, 3), (1, 3)]
+
+
+@pytest.mark.ranks(1)
+def test_what_a_function_raises_is_raised_by_close(comm):
+    def update(step, gradients, parameters, state):
+        raise ZeroDivisionError("in an optimizer")
+
+    made = server.Server(
+        comm,
+        [server.Table("rows", rows=10, optimizer=server.Function(update))],
+        servers=[0],
+        workers=[0],
+        timeout=10,
+    )
+    found = made.push_pull({"rows": ([4], np.ones((1, 1), np.float32))}, {"rows": [4, 5]})
+    assert np.isnan(found["rows"][0, 0]) and found["rows"][1, 0] == 0
+    with pytest.raises(ZeroDivisionError):
+        made.close()
+
+
+@pytest.mark.ranks(1)
+def test_what_cannot_be_is_refused_and_changes_nothing(comm):
+    with server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10) as tables:
+        one = np.ones((1, 8), np.float32)
+        refused = [
+            lambda: tables.push({"nothing": one}),
+            lambda: tables.push({"layer": np.ones((4, 3), np.float32)}),
+            lambda: tables.push({"layer": np.ones((3, 4), np.int32)}),
+            lambda: tables.push({"words": one}),
+            lambda: tables.push({"words": ([1, 2], one)}),
+            lambda: tables.push({"words": ([0.5], one)}),
+            lambda: tables.push({"words": ([1000], one)}),
+            lambda: tables.push({"words": ([-1], one)}),
+            lambda: tables.push({"words": ([1], one)}, encoding="nothing"),
+            lambda: tables.push({"words": ([1], one)}, priority=101),
+            lambda: tables.push({"words": ([1], one)}, timeout=0),
+            lambda: tables.pull({"words": None}),
+            lambda: tables.pull({"layer": [1]}),
+            lambda: tables.pull({"words": [1000]}),
+            lambda: tables.step(99),
+        ]
+        for call in refused:
+            with pytest.raises(tutti.InvalidArgument):
+                call()
+        with pytest.raises(TypeError):
+            tables.tick(deadline=1)
+        before = tables.pull({"words": [1]})
+        assert np.array_equal(tables.push_pull({}, {"words": [1]})["words"], before["words"])
+
+
+@pytest.mark.ranks(1)
+def test_tables_and_options_that_cannot_be_are_refused(comm):
+    for make in (
+        lambda: server.Table("a"),
+        lambda: server.Table("a", shape=3, rows=3),
+        lambda: server.Table("a", shape=(3, 0)),
+        lambda: server.Table("a", rows=-1),
+        lambda: server.Table("a", rows=1, seed=-1),
+        lambda: server.Server(comm, tables_of(), mode="eventual"),
+        lambda: server.Server(comm, tables_of(), servers=[1]),
+        lambda: server.Server(comm, tables_of(), workers=[-1]),
+        lambda: server.Server(comm, tables_of(), staleness=-1),
+    ):
+        with pytest.raises(tutti.InvalidArgument):
+            make()
+    with pytest.raises(TypeError):
+        server.Server(comm, [server.Table("a", shape=3, optimizer=0.1)])
+
+
+@pytest.mark.ranks(1)
+def test_calls_after_close_are_refused(comm):
+    tables = server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10)
+    started = tables.pull_start({"scale": None})
+    tables.close()
+    tables.close()
+    assert started.wait()["scale"].shape == (2,)
+    for call in (tables.tick, tables.serve, lambda: tables.pull({"scale": None}), lambda: tables.counters):
+        with pytest.raises(tutti.InvalidArgument) as caught:
+            call()
+        assert caught.value.status == Status.INVALID_REQUEST
+
+
+@pytest.mark.ranks(2)
+def test_a_worker_that_nobody_closes_leaves(comm):
+    tables = server.Server(comm, tables_of(), timeout=10)
+    if tables.is_worker:
+        tables.pull({"scale": None})
+        del tables
+        gc.collect()
+    else:
+        tables.serve()
+        tables.close()
+
+
+@pytest.mark.ranks(2)
+def test_a_server_that_nobody_closes_serves_on(comm):
+    def update(step, gradients, parameters, state):
+        parameters += gradients
+
+    tables = server.Server(comm, [server.Table("a", shape=3, optimizer=server.Function(update))], timeout=10)
+    if tables.is_server:
+        del tables, update
+        gc.collect()
+        comm.barrier()
+        comm.barrier()
+    else:
+        comm.barrier()
+        values = tables.push_pull({"a": np.ones(3, np.float32)}, {"a": None})
+        assert np.array_equal(values["a"], np.ones(3, np.float32))
+        tables.close()
+        comm.barrier()
+
+
+@pytest.mark.ranks(1)
+def test_threads_take_turns(comm):
+    with server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10) as tables:
+
+        def work():
+            for _ in range(50):
+                tables.push({"words": ([3], np.ones((1, 8), np.float32))})
+
+        before = tables.pull({"words": [3]})["words"]
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        after = tables.push_pull({}, {"words": [3]})["words"]
+        assert np.array_equal(after, before - np.float32(200))
+
+
+@pytest.mark.ranks(4)
+def test_bits_do_not_depend_on_the_number_of_servers(comm):
+    found = []
+    for servers in ([3], [1, 3], [1, 2, 3]):
+        tables = [
+            server.Table("layer", shape=(50, 100), optimizer=server.Adam(0.1), initial=server.Normal(0.1), seed=5),
+            server.Table("words", rows=10**12, width=3, optimizer=server.Adagrad(0.1), initial=server.Uniform(1), seed=6),
+        ]
+        with server.Server(comm, tables, servers=servers, workers=[0], timeout=10) as made:
+            made.serve()
+            if made.is_worker:
+                words = np.arange(0, 10**12, 10**10 + 1)
+                rows = np.linspace(-1, 1, 3 * words.size, dtype=np.float32).reshape(-1, 3)
+                layer = np.linspace(-1, 1, 5000, dtype=np.float32).reshape(50, 100)
+                for _ in range(3):
+                    values = made.push_pull({"layer": layer, "words": (words, rows)}, {"layer": None, "words": words})
+                found.append(values)
+    for values in found[1:]:
+        assert np.array_equal(values["layer"], found[0]["layer"]) and np.array_equal(values["words"], found[0]["words"])
+
+
+@pytest.mark.ranks(1)
+def test_what_goes_wrong_with_a_dropped_call_is_raised_by_close(comm):
+    tables = server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10)
+    with pytest.raises(tutti.InvalidArgument, match="scale"):
+        tables.push_start({"scale": np.array([1, np.nan], np.float32)})  # where it is noticed does not matter
+        tables.close()
+    tables.close()
+
+
+@pytest.mark.ranks(3, dies=2)
+def test_the_death_of_a_worker_does_not_stop_the_others(comm):
+    tables = server.Server(comm, tables_of(), timeout=10)
+    if comm.rank == 2:
+        tables.tick()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if comm.rank == 1:
+        tables.tick()
+        for _ in range(5):
+            tables.push({"scale": np.ones(2, np.float32)})
+            tables.tick()
+        assert tables.step().members == (1,)
+    tables.serve()
+    tables.close()

@@ -1,0 +1,187 @@
+"""Training with a parameter server: parameters and embeddings live on servers, workers push gradients and pull values.
+
+    model = torch.nn.ModuleDict({
+        "words": tutti_torch.server.Embedding(1_000_000, 64, optimizer=server.Adagrad(0.05)),
+        "head": torch.nn.Linear(64, 1),
+    })
+    with tutti.init() as comm, tutti_torch.server.Optimizer(model, comm, server.Adam(0.001), servers=[0]) as optimizer:
+        optimizer.serve()                       # returns at once on ranks that only work
+        for words, labels in batches if optimizer.is_worker else ():
+            loss(model["head"](model["words"](words).sum(1)), labels).backward()
+            optimizer.step()                    # push, tick and pull, in one round trip
+
+Each trainable parameter is a dense table of tutti.server, and each Embedding a table of rows. docs/how-to/
+parameter-server.md says which mode to choose.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+
+from tutti import Communicator, server
+
+
+class Embedding(torch.nn.Module):
+    """Rows that live on servers: as torch.nn.Embedding, but a worker only has the rows of its batch.
+
+    A call pulls the rows of its indices, each once. Their gradients go to the servers with the optimizer's next step.
+    `optimizer`, `initial` and `seed`: as tutti.server.Table takes them.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        width: int,
+        *,
+        optimizer: server.Optimizer = server.SGD(),
+        initial: server.Initial = server.Normal(1.0),
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.rows, self.width = rows, width
+        self._spec: Dict[str, Any] = {"optimizer": optimizer, "initial": initial, "seed": seed}
+        self._server: Optional[server.Server] = None
+        self._name = ""
+        self._used: List[Tuple[torch.Tensor, torch.Tensor]] = []  # indices, and rows with their gradients
+
+    def extra_repr(self) -> str:
+        return f"{self.rows}, {self.width}"
+
+    def forward(self, indices: torch.Tensor) -> torch.Tensor:
+        if self._server is None:
+            raise RuntimeError("an Embedding needs an Optimizer of tutti_torch.server before its first call")
+        different, inverse = torch.unique(indices, return_inverse=True)
+        pulled = self._server.pull({self._name: different.cpu().numpy()})[self._name]
+        rows = torch.from_numpy(pulled).to(indices.device)
+        if torch.is_grad_enabled() and self.training:
+            rows.requires_grad_()
+            self._used.append((different.cpu(), rows))
+        return torch.nn.functional.embedding(inverse, rows)
+
+    def _table(self, name: str) -> server.Table:
+        self._name = name
+        return server.Table(name, rows=self.rows, width=self.width, **self._spec)
+
+    def _take_gradients(self) -> Optional[Tuple[np.ndarray, np.ndarray]]:
+        """Of all calls since the last time: a row may come several times."""
+        used = [(indices, rows.grad) for indices, rows in self._used if rows.grad is not None]
+        self._used = []
+        if not used:
+            return None
+        indices = torch.cat([indices for indices, _ in used])
+        return indices.numpy(), torch.cat([_numbers(gradient) for _, gradient in used]).numpy()
+
+
+def _numbers(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to("cpu", torch.float32).contiguous()
+
+
+class Optimizer:
+    """The parameters of a model on servers, and the steps that a worker takes.
+
+    `optimizer`: what servers do with gradients (tutti.server.SGD and others); an Embedding brings its own. `encoding`: how
+    gradients travel, such as "bfloat16". Further options are those of tutti.server.Server: servers, workers, mode,
+    staleness, quorum, average, timeout. Collective. All workers begin with the parameters of the lowest of them; servers
+    compute in float32, whatever dtype the model has.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        comm: Communicator,
+        optimizer: server.Optimizer = server.SGD(),
+        *,
+        encoding: Optional[str] = None,
+        **options: Any,
+    ) -> None:
+        self._parameters = {
+            name: parameter
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad and parameter.numel() > 0
+        }
+        self._embeddings = {
+            name or "embedding": module for name, module in model.named_modules() if isinstance(module, Embedding)
+        }
+        self._how: Dict[str, Any] = {} if encoding is None else {"encoding": encoding}
+        tables = [
+            server.Table(name, shape=parameter.numel(), optimizer=optimizer)
+            for name, parameter in self._parameters.items()
+        ]
+        tables += [module._table(name) for name, module in self._embeddings.items()]
+        self.server = server.Server(comm, tables, **options)
+        for module in self._embeddings.values():
+            module._server = self.server if self.is_worker else None
+        self._begin(comm, self.is_worker and _is_lowest(comm, options))
+
+    def _begin(self, comm: Communicator, is_lowest: bool) -> None:
+        """In every mode, the lowest worker's parameters are on all servers before another worker pulls."""
+        if is_lowest:
+            self.server.set({name: _numbers(p).flatten().numpy() for name, p in self._parameters.items()})
+        if self.is_worker:
+            self.server.tick()
+        if is_lowest:
+            self.pull()  # waits for its update on each server
+        comm.barrier()
+        if self.is_worker and not is_lowest:
+            self.pull()
+
+    @property
+    def is_worker(self) -> bool:
+        return self.server.is_worker
+
+    def serve(self) -> None:
+        """Blocks until all workers have left, on ranks that only serve."""
+        self.server.serve()
+
+    def step(self) -> None:
+        """Pushes the gradients, ends this worker's clock, and takes the new parameters. Gradients are then gone.
+
+        A parameter without a gradient takes no part: its moments do not change.
+        """
+        gradients: Dict[str, Any] = {
+            name: _numbers(p.grad).flatten().numpy() for name, p in self._parameters.items() if p.grad is not None
+        }
+        for name, module in self._embeddings.items():
+            taken = module._take_gradients()
+            if taken is not None:
+                gradients[name] = taken
+        self._store(self.server.push_pull(gradients, dict.fromkeys(self._parameters), **self._how))
+        self.zero_grad()
+
+    def zero_grad(self) -> None:
+        """Forgets the gradients of parameters, and the rows that embeddings have pulled."""
+        for parameter in self._parameters.values():
+            parameter.grad = None
+        for module in self._embeddings.values():
+            module._used = []
+
+    def pull(self) -> None:
+        """Takes the parameters as servers have them now."""
+        self._store(self.server.pull(dict.fromkeys(self._parameters)))
+
+    def _store(self, values: Dict[str, Any]) -> None:
+        with torch.no_grad():
+            for name, parameter in self._parameters.items():
+                parameter.copy_(torch.from_numpy(values[name]).view(parameter.shape))
+
+    def close(self) -> None:
+        """Leaves; as tutti.server.Server.close()."""
+        self.server.close()
+
+    def __enter__(self) -> "Optimizer":
+        return self
+
+    def __exit__(self, kind: Optional[type], error: object, traceback: object) -> None:
+        self.server.__exit__(kind, error, traceback)
+
+
+def _is_lowest(comm: Communicator, options: Dict[str, Any]) -> bool:
+    """Whether this worker is the lowest of them."""
+    workers: Optional[Sequence[int]] = options.get("workers")
+    if workers is None:
+        servers = {int(rank) for rank in options.get("servers", (0,))}
+        workers = [rank for rank in range(comm.size) if rank not in servers]
+    return comm.rank == min(workers)

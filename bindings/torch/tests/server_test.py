@@ -1,0 +1,167 @@
+"""The parameter server beside PyTorch: its optimizers give the bits of torch.optim, a model trains with it as without.
+
+    tutti-run -n 3 python3 server_test.py        # rank 0 serves
+"""
+
+import os
+
+os.environ["ATEN_CPU_CAPABILITY"] = "default"  # PyTorch's loops without fused operations, as servers have none
+
+import numpy as np
+import torch
+
+import tutti
+import tutti_torch.server
+from tutti import server
+
+# PyTorch may take square roots from MKL, which rounds some of them up where IEEE 754 rounds down, or the other way round.
+torch.Tensor.sqrt = lambda tensor: torch.from_numpy(np.sqrt(tensor.detach().numpy()))
+
+STEPS = 30
+COUNT = 999
+
+PAIRS = [
+    (server.SGD(0.1), lambda p: torch.optim.SGD(p, lr=0.1, foreach=False)),
+    (server.SGD(0.1, weight_decay=0.01), lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.01, foreach=False)),
+    (server.SGD(0.1, momentum=0.9), lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=False)),
+    (
+        server.SGD(0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1, foreach=False),
+    ),
+    (
+        server.Adagrad(0.1, rate_decay=0.01, initial_state=0.1),
+        lambda p: torch.optim.Adagrad(p, lr=0.1, lr_decay=0.01, initial_accumulator_value=0.1, foreach=False),
+    ),
+    (server.Adam(0.01), lambda p: torch.optim.Adam(p, lr=0.01, foreach=False)),
+    (
+        server.Adam(0.01, beta1=0.3, beta2=0.9, epsilon=1e-4, weight_decay=0.1),
+        lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.3, 0.9), eps=1e-4, weight_decay=0.1, foreach=False),
+    ),
+    (
+        server.Adam(0.01, weight_decay=0.1, decoupled=True),
+        lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1, foreach=False),
+    ),
+]
+
+
+def gradient_of(step, worker):
+    return torch.randn(COUNT, generator=torch.Generator().manual_seed(100 * step + worker))
+
+
+def expect_bits_of_torch(comm):
+    """All optimizers, for a dense tensor and for rows that have gradients in each step."""
+    tables = [server.Table(f"dense {i}", shape=COUNT, optimizer=ours) for i, (ours, _) in enumerate(PAIRS)]
+    tables += [server.Table(f"rows {i}", rows=COUNT, optimizer=ours) for i, (ours, _) in enumerate(PAIRS)]
+    begin = torch.randn(COUNT, generator=torch.Generator().manual_seed(7))
+    indices = np.arange(COUNT)
+    with server.Server(comm, tables, timeout=30) as made:
+        made.serve()
+        if not made.is_worker:
+            return
+        if comm.rank == 1:
+            values = begin.numpy()
+            made.set({f"dense {i}": values for i in range(len(PAIRS))})
+            made.set({f"rows {i}": (indices, values.reshape(COUNT, 1)) for i in range(len(PAIRS))})
+        made.tick()
+        theirs = [begin.clone().requires_grad_() for _ in PAIRS]
+        steppers = [make([parameter]) for parameter, (_, make) in zip(theirs, PAIRS)]
+        for step in range(STEPS):
+            own = gradient_of(step, comm.rank).numpy()
+            pushed = {f"dense {i}": own for i in range(len(PAIRS))}
+            pushed.update({f"rows {i}": (indices, own.reshape(COUNT, 1)) for i in range(len(PAIRS))})
+            made.push(pushed)
+            made.tick()
+            for parameter, stepper in zip(theirs, steppers):
+                parameter.grad = gradient_of(step, 1) + gradient_of(step, 2)
+                stepper.step()
+        wanted = {f"dense {i}": None for i in range(len(PAIRS))}
+        wanted.update({f"rows {i}": indices for i in range(len(PAIRS))})
+        found = made.pull(wanted)
+        for i, parameter in enumerate(theirs):
+            for kind in ("dense", "rows"):
+                ours = torch.from_numpy(found[f"{kind} {i}"]).flatten()
+                differ = int((ours != parameter.detach()).sum())
+                assert differ == 0, f"{PAIRS[i][0]}, {kind}: {differ} of {COUNT} numbers differ"
+
+
+class Model(torch.nn.Module):
+    def __init__(self, embedding):
+        super().__init__()
+        self.embedding = embedding
+        self.head = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+
+    def forward(self, words):
+        return self.head(self.embedding(words).sum(1)).squeeze(1)
+
+
+def batch_of(step, worker):
+    generator = torch.Generator().manual_seed(1000 * step + worker)
+    words = torch.randint(0, 50, (16, 3), generator=generator)
+    return words, (words.float().mean(1) > 25).float()
+
+
+def loss_of(model, step, worker):
+    words, labels = batch_of(step, worker)
+    return torch.nn.functional.binary_cross_entropy_with_logits(model(words), labels)
+
+
+def expect_the_training_of_torch(comm):
+    """Two workers and a server, and the same model in PyTorch alone: the sum of both losses, SGD."""
+    torch.manual_seed(comm.rank)  # workers begin with the parameters of the lowest
+    model = Model(tutti_torch.server.Embedding(50, 4, optimizer=server.SGD(0.5), initial=server.Uniform(0.5), seed=3))
+    with tutti_torch.server.Optimizer(model, comm, server.SGD(0.1, momentum=0.9), timeout=30) as optimizer:
+        optimizer.serve()
+        if not optimizer.is_worker:
+            return
+        with torch.no_grad():
+            rows = model.embedding(torch.arange(50))
+        twin = Model(torch.nn.Embedding(50, 4, _weight=rows.clone()))
+        twin.head.load_state_dict(model.head.state_dict())
+        steppers = (
+            torch.optim.SGD(twin.embedding.parameters(), lr=0.5),
+            torch.optim.SGD(twin.head.parameters(), lr=0.1, momentum=0.9),
+        )
+        losses = []
+        for step in range(60):
+            loss = loss_of(model, step, comm.rank)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            (loss_of(twin, step, 1) + loss_of(twin, step, 2)).backward()
+            for stepper in steppers:
+                stepper.step()
+                stepper.zero_grad()
+        model.eval()
+        with torch.no_grad():
+            assert torch.allclose(model.embedding(torch.arange(50)), twin.embedding.weight, atol=1e-4)
+        for ours, theirs in zip(model.head.parameters(), twin.head.parameters()):
+            assert torch.allclose(ours, theirs, atol=1e-4)
+        assert losses[-1] < losses[0] / 2, losses
+
+
+def expect_one_beginning(comm):
+    """Also where workers wait for nobody: all have the parameters of the lowest, rank 1."""
+    for mode in ({"mode": "asynchronous"}, {"mode": "quorum", "quorum": 1}, {"mode": "bounded", "staleness": 3}):
+        torch.manual_seed(comm.rank)
+        model = torch.nn.Linear(30, 40)
+        with tutti_torch.server.Optimizer(model, comm, timeout=30, **mode) as optimizer:
+            optimizer.serve()
+            torch.manual_seed(1)
+            assert not optimizer.is_worker or torch.equal(model.weight, torch.nn.Linear(30, 40).weight), mode
+
+
+def expect_no_call_without_a_server():
+    try:
+        tutti_torch.server.Embedding(5, 2)(torch.tensor([1]))
+    except RuntimeError as error:
+        assert "needs an Optimizer" in str(error)
+    else:
+        raise AssertionError("an Embedding without servers has rows")
+
+
+with tutti.init() as comm:
+    expect_no_call_without_a_server()
+    expect_one_beginning(comm)
+    expect_bits_of_torch(comm)
+    expect_the_training_of_torch(comm)
+    print(f"rank {comm.rank}: the bits of torch.optim, and a model that trains as in PyTorch alone")
