@@ -47,6 +47,7 @@ struct settings {
     double seconds, compute_ms, rate;
     int every, batch, slow_rank; /* slow_rank: -1: none */
     double slow_factor, slow_from_s, slow_to_s;
+    bool traces;      /* the loss at every observation */
     int observations; /* to end after so many, whatever the seconds; 0: no such end */
 };
 
@@ -274,6 +275,9 @@ static bool observe(struct training *t)
     }
     goes_on =
         most > 0 ? decision.call < (uint64_t)most : now_s() - t->begin_s < t->settings->seconds;
+    if (t->settings->traces && my_rank == 0)
+        printf("at %.3f s, %llu steps: loss %.6f\n", now_s() - t->begin_s,
+               (unsigned long long)t->steps, judge(t->parameters));
     check(tutti_broadcast(&goes_on, &goes_on, 1, TUTTI_UINT8, 0, t->comm), "asking for the time");
     return goes_on != 0;
 }
@@ -303,6 +307,7 @@ static const char usage[] =
     "  --mode MODE          adapt, full, local or diloco (default: adapt)\n"
     "  --seconds S          how long to train (default: 20)\n"
     "  --observations N     end after so many calls of the policies, whatever the seconds\n"
+    "  --trace 1            print the loss at each of these calls\n"
     "  --compute-ms MS      sleep of a step, in place of a larger model (default: 4)\n"
     "  --slow RANK:FACTOR:FROM-TO   that rank is so many times slower, from and to a second\n"
     "  --every N            steps of the slowest rank in a round with own steps (default: 10)\n"
@@ -342,6 +347,8 @@ static bool parse_option(const char *name, const char *value, struct settings *s
         return s->every = (int)number, true;
     if (strcmp(name, "--batch") == 0 && parse_number(value, 1, 4096, &number))
         return s->batch = (int)number, true;
+    if (strcmp(name, "--trace") == 0 && parse_number(value, 0, 1, &number))
+        return s->traces = number > 0, true;
     if (strcmp(name, "--observations") == 0 && parse_number(value, 1, 1e9, &number))
         return s->observations = (int)number, true;
     if (strcmp(name, "--slow") != 0) return false;
