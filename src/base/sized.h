@@ -49,7 +49,10 @@
     X(tutti_sparse_options, 24, deterministic)   \
     X(tutti_sparse_counters, 48, way)            \
     X(tutti_checkpoints_options, 24, timeout_ns) \
-    X(tutti_checkpoints_counters, 56, copy_bytes)
+    X(tutti_checkpoints_counters, 56, copy_bytes) \
+    X(tutti_elastic_options, 144, reserved)      \
+    X(tutti_elastic_step, 80, is_over)           \
+    X(tutti_elastic_counters, 136, received_bytes)
 
 #define SIZED_ONE(type, bytes, last) type##_bytes_first = (bytes),
 enum { SIZED_LIST(SIZED_ONE) };
