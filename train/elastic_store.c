@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "os/clock.h"
 
@@ -102,6 +103,14 @@ enum tutti_status elastic_folder_store_open(const char *folder, struct tutti_sto
     snprintf((*made)->folder, sizeof (*made)->folder, "%s", folder);
     *store = (struct tutti_store){sizeof *store, set, get, *made};
     return TUTTI_OK;
+}
+
+void elastic_folder_store_sign(struct elastic_folder_store *store)
+{
+    char key[64];
+    snprintf(key, sizeof key, "tutti/member/%ld", (long)getpid());
+    if (set(store, key, "", 1) != 0)
+        log_write(LOG_INFO, "elastic: cannot write into %s: %s", store->folder, strerror(errno));
 }
 
 void elastic_folder_store_close(struct elastic_folder_store *store)

@@ -18,6 +18,8 @@ struct announcement {
     uint64_t holds, is_new;
     uint64_t layout_rank, layout_size; /* whether it holds the state or not */
     uint64_t size_wanted, rotation;
+    uint64_t mends;     /* the team lost ranks, and does not only grow */
+    uint64_t outage_ns; /* since the notice of the failure that is not yet made good */
     struct elastic_progress progress;
 };
 enum { ANNOUNCEMENT_NUMBERS = sizeof(struct announcement) / sizeof(uint64_t) };
@@ -102,8 +104,11 @@ static struct announcement announce(struct tutti_elastic *e)
                                .layout_size = (uint64_t)e->layout.size,
                                .size_wanted = (uint64_t)e->size_wanted,
                                .rotation = e->rotation,
+                               .mends = e->mends,
                                .progress = e->progress};
-    own.progress.elapsed_ns += clock_now_ns() - e->counted_from_ns;
+    const uint64_t now_ns = clock_now_ns();
+    own.progress.elapsed_ns += now_ns - e->counted_from_ns;
+    if (e->failed_at_ns > 0) own.outage_ns = now_ns - e->failed_at_ns;
     return own;
 }
 
@@ -181,18 +186,20 @@ static bool is_complete(const struct tutti_elastic *e, const struct team *team)
 static void count_joiners(struct tutti_elastic *e, struct team *team)
 {
     uint64_t count = 0;
+    bool mends = false;
     for (int r = 0; r < e->place.size; r++) {
         count += team->all[r].is_new != 0;
+        mends = mends || team->all[r].mends != 0;
         if (team->all[r].size_wanted <= RANKS_MAX && (int)team->all[r].size_wanted > e->size_wanted)
             e->size_wanted = (int)team->all[r].size_wanted;
     }
     e->is_new = false; /* all have heard it */
     team->progress.replaced += count;
     team->progress.teams++;
-    if (e->mends) team->progress.failures += count;
+    if (mends) team->progress.failures += count;
     if (!e->holds) return;
     e->progress.replaced += count;
-    if (e->mends) e->progress.failures += count;
+    if (mends) e->progress.failures += count;
 }
 
 /* What all ranks know afterwards is the same on each. */
@@ -211,6 +218,8 @@ static enum tutti_status learn(struct tutti_elastic *e, struct team *team)
     if (source != NULL) {
         TRY(place_holders(e, team, source));
         team->progress = source->progress;
+        if (e->failed_at_ns == 0 && source->outage_ns > 0)
+            e->failed_at_ns = team->heard_ns - source->outage_ns;
         e->rotation = source->rotation;
     } else {
         team->progress = furthest(team, e->place.size, false)->progress;

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "elastic_save.h"
+#include "elastic_store.h"
 #include "os/clock.h"
 
 static void take(struct tutti_elastic *e, struct tutti_comm *comm)
@@ -13,6 +14,7 @@ static void take(struct tutti_elastic *e, struct tutti_comm *comm)
     e->is_broken = false;
     e->needs_sync = true;
     e->next_grow_ns = clock_now_ns() + e->options.grow_every_ns;
+    if (e->folder_store != NULL) elastic_folder_store_sign(e->folder_store);
 }
 
 void elastic_team_leave(struct tutti_elastic *e)
@@ -39,6 +41,8 @@ enum tutti_status elastic_team_enter(struct tutti_elastic *e,
         TRY(tutti_comm_join(&own, &comm));
         e->is_new = true;
     } else {
+        const bool needs_store = own.rank >= 0 && own.id == NULL && own.store == NULL;
+        if (needs_store && e->store.set != NULL) own.store = &e->store;
         TRY(tutti_comm_create(&own, &comm));
     }
     take(e, comm);

@@ -96,7 +96,8 @@ enum tutti_elastic_update {
 /* The same on all ranks, but for joins, store and comm_options. */
 struct tutti_elastic_options {
     size_t size_bytes; /* sizeof(struct tutti_elastic_options); _INIT sets it */
-    /* Of the first communicator; rank and size as there. A process that joins has to give the
+    /* Of the first communicator; rank and size as there, and if they are given without an id, ranks
+     * meet through `store`. A process that joins has to give the
      * options that the ranks gave. NULL: none. */
     const struct tutti_comm_options *comm_options;
     /* Through which ranks and processes that join find each other, as in struct
