@@ -83,12 +83,14 @@ static enum tutti_status agree_on_arguments(struct tutti_elastic *e)
     char *text = NULL;
     size_t bytes = 0;
     FILE *const lines = open_memstream(&text, &bytes);
-    enum tutti_status status =
-        error_set(TUTTI_NO_MEMORY, "tutti_elastic_open: no memory to compare arguments");
+    bool is_written = false;
     if (lines != NULL) {
         describe(e, lines);
-        if (fclose(lines) == 0) status = TUTTI_OK;
+        is_written = fclose(lines) == 0;
     }
+    enum tutti_status status = TUTTI_OK;
+    if (!is_written)
+        status = error_set(TUTTI_NO_MEMORY, "tutti_elastic_open: no memory to compare arguments");
     if (status == TUTTI_OK) agreement.fingerprint = (int64_t)(hash_text(1, text) >> 2);
     free(text);
     return agree_on_making(e->comm, status, &agreement, NULL);
@@ -206,7 +208,6 @@ static void count_joiners(struct tutti_elastic *e, struct team *team)
 static enum tutti_status learn(struct tutti_elastic *e, struct team *team)
 {
     const struct announcement own = announce(e);
-    TRY(agree_on_arguments(e));
     team->all = calloc((size_t)e->place.size, sizeof *team->all);
     team->holders = calloc((size_t)e->place.size, sizeof *team->holders);
     if (team->all == NULL || team->holders == NULL)
@@ -456,9 +457,13 @@ static void let_go(struct tutti_elastic *e, enum tutti_status status)
 
 enum tutti_status elastic_sync(struct tutti_elastic *e, bool *any_died)
 {
+    *any_died = false;
     struct team team = {0};
     char message[ERROR_TEXT_MAX];
-    enum tutti_status status = learn(e, &team);
+    enum tutti_status status = agree_on_arguments(e);
+    /* All ranks have this status, and none needs the others any more. */
+    if (status != TUTTI_OK && !elastic_may_recover(status)) return status;
+    if (status == TUTTI_OK) status = learn(e, &team);
     if (status == TUTTI_OK) status = bring(e, &team);
     let_go(e, status);
     error_copy(message, sizeof message);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -44,8 +45,9 @@ struct fault {
     uint64_t step;
     int rank;
     enum moment moment;
-    useconds_t after_us; /* with AS_IT_JOINS: after it began to join */
+    useconds_t after_us; /* with AS_IT_JOINS: after it began, and `rank` is the process */
     _Atomic int is_done;
+    _Atomic uint64_t died_ns, outage_ns; /* to the first step that counted after it */
 };
 
 /* What processes share. */
@@ -68,7 +70,12 @@ struct setting {
     bool is_sharded, has_partner;
     uint64_t replace_wait_ns;
     bool has_checkpoints;
-    useconds_t joiner_pause_us;
+    useconds_t joiner_pause_us, step_us;
+    int size_min;
+    bool keeps_folder;
+    uint64_t stops_after; /* so many steps all ranks die; 0: none */
+    uint64_t join_wait_ns;
+    enum tutti_status ends_with; /* in place of a good end */
 };
 
 /* -------------------------------------------------------------------------------------- a model */
@@ -116,7 +123,9 @@ static void die_if_fated(uint64_t step, int rank, enum moment moment)
     for (int i = 0; i < shared->fault_count; i++) {
         struct fault *const fault = &shared->faults[i];
         if (fault->moment != moment || fault->step != step || fault->rank != rank) continue;
-        if (atomic_exchange(&fault->is_done, 1) == 0) raise(SIGKILL);
+        if (atomic_exchange(&fault->is_done, 1) != 0) continue;
+        atomic_store(&fault->died_ns, clock_now_ns());
+        raise(SIGKILL);
     }
 }
 
@@ -127,13 +136,13 @@ static void *die_soon(void *us)
     return NULL;
 }
 
-/* A joiner's number is `step` of its fate. */
-static void doom_joiner(int joiner)
+/* `process` dies after so long. */
+static void doom(int process)
 {
     pthread_t thread;
     for (int i = 0; i < shared->fault_count; i++) {
         struct fault *const fault = &shared->faults[i];
-        if (fault->moment != AS_IT_JOINS || fault->rank != joiner) continue;
+        if (fault->moment != AS_IT_JOINS || fault->rank != process) continue;
         if (atomic_exchange(&fault->is_done, 1) == 0 &&
             pthread_create(&thread, NULL, die_soon, &fault->after_us) != 0)
             abort();
@@ -146,6 +155,17 @@ static void set_fault(int index, uint64_t step, int rank, enum moment moment, us
     fault->step = step, fault->rank = rank, fault->moment = moment, fault->after_us = after_us;
     atomic_store(&fault->is_done, 0);
     if (shared->fault_count <= index) shared->fault_count = index + 1;
+}
+
+static void end_outages(const struct tutti_elastic_step *step)
+{
+    for (int i = 0; i < shared->fault_count; i++) {
+        struct fault *const fault = &shared->faults[i];
+        const uint64_t died_ns = atomic_load(&fault->died_ns);
+        uint64_t none = 0;
+        if (died_ns > 0 && step->number >= fault->step + (fault->moment == AFTER_COMMIT))
+            atomic_compare_exchange_strong(&fault->outage_ns, &none, clock_now_ns() - died_ns);
+    }
 }
 
 /* --------------------------------------------------------------------------------------- samples */
@@ -186,16 +206,16 @@ static enum tutti_status open_loop(struct model *model, const struct setting *se
     comm.timeout_ns = comm.init_timeout_ns = 30 * SECOND;
     comm.rank = joins ? -1 : process;
     comm.size = joins ? -1 : setting->founders;
-    char checkpoints[SCRATCH_BYTES + 16], meeting[SCRATCH_BYTES + 16];
+    char checkpoints[SCRATCH_BYTES + 16];
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
-    snprintf(meeting, sizeof meeting, "%s", folder);
     struct tutti_elastic_options options = TUTTI_ELASTIC_OPTIONS_INIT;
     options.comm_options = &comm;
     options.joins = joins;
     options.update = setting->update;
     options.partner = setting->has_partner;
     options.replace_wait_ns = setting->replace_wait_ns;
-    options.join_wait_ns = 60 * SECOND;
+    options.join_wait_ns = setting->join_wait_ns > 0 ? setting->join_wait_ns : 60 * SECOND;
+    options.size_min = setting->size_min;
     options.grow_every_ns = SECOND / 20;
     options.step_count = STEPS;
     options.batch = BATCH;
@@ -265,14 +285,24 @@ static void note_end(struct model *model, struct tutti_elastic *elastic, const s
     atomic_store(&shared->steps, counters.steps);
 }
 
+static float weights_wanted[WIDTH], moments_wanted[WIDTH];
+
 static int loop(struct model *model, struct tutti_elastic *elastic, const struct setting *setting,
                 int rank)
 {
     struct tutti_elastic_step step = {.size_bytes = sizeof step};
     for (;;) {
         int is_committed = 0;
-        RANKS_EXPECT(tutti_elastic_begin(elastic, &step) == TUTTI_OK);
+        const enum tutti_status begun = tutti_elastic_begin(elastic, &step);
+        if (begun != TUTTI_OK && begun == setting->ends_with) {
+            /* and so it stays */
+            RANKS_EXPECT(tutti_elastic_begin(elastic, &step) == begun);
+            atomic_fetch_add(&shared->finished, 1);
+            return 0;
+        }
+        RANKS_EXPECT(begun == TUTTI_OK);
         if (step.is_over) break;
+        if (setting->step_us > 0) usleep(setting->step_us);
         RANKS_EXPECT(step.batch_count == BATCH || step.batch_first + step.batch_count == SAMPLES);
         die_if_fated(step.number, step.rank, AT_BEGIN);
         const enum tutti_status status = do_step(model, elastic, setting, &step);
@@ -280,12 +310,18 @@ static int loop(struct model *model, struct tutti_elastic *elastic, const struct
         RANKS_EXPECT(tutti_elastic_commit(elastic, status, &is_committed) == TUTTI_OK);
         if (!is_committed) continue;
         check_samples(elastic, &step);
+        end_outages(&step);
+        if (setting->stops_after > 0 && step.number + 1 == setting->stops_after) raise(SIGKILL);
         die_if_fated(step.number, step.rank, AFTER_COMMIT);
         if (setting->update == TUTTI_ELASTIC_UPDATE_AFTER)
             update(model->weights, model->own_moments, model->gradients, WIDTH);
         for (int i = 0; i < 3; i++) RANKS_EXPECT(model->table[TABLE * 400 * i] == (float)i);
     }
     note_end(model, elastic, setting, &step);
+    if (setting->join_wait_ns > 0 && step.size == FOUNDERS) {
+        RANKS_EXPECT(memcmp(model->weights, weights_wanted, sizeof weights_wanted) == 0);
+        RANKS_EXPECT(memcmp(model->own_moments, moments_wanted, sizeof moments_wanted) == 0);
+    }
     return 0;
 }
 
@@ -297,14 +333,17 @@ static int train(struct tutti_comm *none, int process, int size, uint64_t seed, 
     const int rank = process;
     (void)none, (void)size, (void)seed;
     RANKS_EXPECT(model.table != NULL);
-    for (int i = 0; i < WIDTH; i++) model.weights[i] = 0.01f * (float)((i * 7 + process) % 13);
-    if (process == 0) /* the first values are those of rank 0 */
+    /* The first values are those of rank 0. If it may die before the first step, others need them. */
+    const int values = setting->join_wait_ns > 0 ? 0 : process;
+    for (int i = 0; i < WIDTH; i++) model.weights[i] = 0.01f * (float)((i * 7 + values) % 13);
+    if (values == 0)
         for (int i = 0; i < 3; i++) model.table[TABLE * 400 * i] = (float)i;
-    if (process >= setting->founders) {
-        usleep(setting->joiner_pause_us);
-        doom_joiner(process - setting->founders);
-    }
-    RANKS_EXPECT(open_loop(&model, setting, process, &elastic) == TUTTI_OK);
+    if (process >= setting->founders) usleep(setting->joiner_pause_us);
+    if (process >= setting->founders) doom(process);
+    const enum tutti_status opened = open_loop(&model, setting, process, &elastic);
+    if (opened == TUTTI_INIT_TIMEOUT && setting->join_wait_ns > 0) return 0; /* not needed */
+    RANKS_EXPECT(opened == TUTTI_OK);
+    if (process < setting->founders) doom(process); /* once there is a team */
     const int bad = loop(&model, elastic, setting, rank);
     RANKS_EXPECT(tutti_elastic_close(elastic) == TUTTI_OK);
     free(model.table);
@@ -313,7 +352,15 @@ static int train(struct tutti_comm *none, int process, int size, uint64_t seed, 
 
 /* ------------------------------------------------------------------------------------ what is run */
 
-static float weights_wanted[WIDTH], moments_wanted[WIDTH];
+/* Each run has a store of its own. */
+static void make_store(void)
+{
+    static int number;
+    char path[SCRATCH_BYTES + 32];
+    snprintf(path, sizeof path, "%s/store-%d", folder, number++);
+    if (mkdir(path, 0700) != 0) abort();
+    setenv("TUTTI_ELASTIC_STORE", path, 1);
+}
 
 /* Returns how many processes did not end well. */
 static int run(struct setting *setting)
@@ -324,13 +371,18 @@ static int run(struct setting *setting)
     memset(shared->taken, 0, sizeof shared->taken);
     atomic_store(&shared->wrong, 0);
     atomic_store(&shared->finished, 0);
-    scratch_remove(folder);
-    scratch_make(folder);
-    setenv("TUTTI_ELASTIC_STORE", folder, 1);
+    if (!setting->keeps_folder) scratch_remove(folder);
+    if (!setting->keeps_folder) scratch_make(folder);
+    make_store();
     const int bad = ranks_run(size, &options, train, setting);
-    printf("  %d deaths, %d joined, %d steps again, longest outage %.3f s\n",
+    uint64_t outage_ns = 0;
+    for (int i = 0; i < shared->fault_count; i++)
+        if (atomic_load(&shared->faults[i].outage_ns) > outage_ns)
+            outage_ns = atomic_load(&shared->faults[i].outage_ns);
+    printf("  %d deaths, %d joined, %d steps again, longest outage %.3f s, from a death %.3f s\n",
            (int)atomic_load(&shared->failures), (int)atomic_load(&shared->replaced),
-           (int)atomic_load(&shared->repeated), (double)atomic_load(&shared->outage_max_ns) / 1e9);
+           (int)atomic_load(&shared->repeated), (double)atomic_load(&shared->outage_max_ns) / 1e9,
+           (double)outage_ns / 1e9);
     return bad;
 }
 
@@ -464,7 +516,7 @@ static void joiners_that_die_are_replaced(void **state)
         struct setting setting = usual(3);
         begin_faults();
         set_fault(0, 6, 1, BEFORE_EXCHANGE, 0);
-        set_fault(1, 0, 0, AS_IT_JOINS, (useconds_t)chance_below(&chance, 300000));
+        set_fault(1, 0, FOUNDERS, AS_IT_JOINS, (useconds_t)chance_below(&chance, 300000));
         if (round % 2 == 1) set_fault(2, 6, 2, AT_BEGIN, 0);
         setting.joiners = round % 2 == 1 ? 3 : 2;
         setting.update = round % 2 == 0 ? TUTTI_ELASTIC_UPDATE_BEFORE : TUTTI_ELASTIC_UPDATE_AFTER;
@@ -474,6 +526,179 @@ static void joiners_that_die_are_replaced(void **state)
         if (bad != 2 + round % 2) fail_msg("the joiner was to die after %u us", shared->faults[1].after_us);
         expect_same_bits();
     }
+}
+
+/* Founders and joiners die whenever it comes, also while others recover from a death. */
+static void deaths_at_any_time_leave_the_bits_as_they_are(void **state)
+{
+    struct chance chance = {.seed = chance_seed(clock_now_ns())};
+    const int rounds = getenv("TUTTI_LONG") != NULL ? 40 : 1;
+    (void)state;
+    for (int round = 0; round < rounds; round++) {
+        struct setting setting = usual(4);
+        setting.join_wait_ns = 4 * SECOND;
+        setting.step_us = 3000;
+        setting.update = round % 2 == 0 ? TUTTI_ELASTIC_UPDATE_AFTER : TUTTI_ELASTIC_UPDATE_BEFORE;
+        begin_faults();
+        for (int i = 0; i < 3; i++)
+            set_fault(i, 0, i < 2 ? i : FOUNDERS, AS_IT_JOINS,
+                      20000 + (useconds_t)chance_below(&chance, i < 2 ? 130000 : 300000));
+        const int bad = run(&setting);
+        if (bad != 3)
+            fail_msg("%d processes were bad; deaths at %u, %u and %u us", bad,
+                     shared->faults[0].after_us, shared->faults[1].after_us,
+                     shared->faults[2].after_us);
+        assert_int_equal(atomic_load(&shared->wrong), 0);
+        assert_true(atomic_load(&shared->finished) >= 1);
+    }
+}
+
+/* The team goes on without the rank that died, and takes a process in that comes later. */
+static void a_team_that_shrank_grows_again(void **state)
+{
+    struct setting setting = usual(1);
+    (void)state;
+    setting.replace_wait_ns = 0;
+    setting.step_us = 30000;
+    begin_faults();
+    set_fault(0, 3, 1, BEFORE_EXCHANGE, 0);
+    assert_int_equal(run(&setting), 1);
+    expect_samples();
+    assert_int_equal(atomic_load(&shared->size_at_end), FOUNDERS);
+    assert_int_equal(atomic_load(&shared->finished), FOUNDERS);
+    assert_int_equal(atomic_load(&shared->failures), 1);
+    assert_int_equal(atomic_load(&shared->replaced), 1);
+    assert_memory_equal(shared->weights[2], shared->weights[0], sizeof weights_wanted);
+}
+
+/* All ranks die at once; another run goes on from the checkpoint, with the same bits. */
+static void another_run_goes_on_from_a_checkpoint(void **state)
+{
+    struct setting setting = usual(0);
+    (void)state;
+    setting.has_checkpoints = true;
+    setting.stops_after = 20;
+    begin_faults();
+    assert_int_equal(run(&setting), FOUNDERS);
+    setting.stops_after = 0;
+    setting.keeps_folder = true;
+    assert_int_equal(run(&setting), 0);
+    assert_int_equal(atomic_load(&shared->finished), FOUNDERS);
+    for (int r = 0; r < FOUNDERS; r++) {
+        assert_memory_equal(shared->weights[r], weights_wanted, sizeof weights_wanted);
+        assert_memory_equal(shared->moments[r], moments_wanted, sizeof moments_wanted);
+    }
+}
+
+static void the_loop_ends_if_too_few_ranks_or_too_little_state_is_left(void **state)
+{
+    struct setting setting = usual(0);
+    (void)state;
+    setting.replace_wait_ns = 0;
+    setting.size_min = FOUNDERS;
+    setting.ends_with = TUTTI_PROC_FAILED;
+    begin_faults();
+    set_fault(0, 3, 1, BEFORE_EXCHANGE, 0);
+    assert_int_equal(run(&setting), 1);
+    assert_int_equal(atomic_load(&shared->finished), FOUNDERS - 1);
+    /* Shards that were at one rank only. */
+    setting.size_min = 0;
+    setting.is_sharded = true;
+    setting.update = TUTTI_ELASTIC_UPDATE_BEFORE;
+    begin_faults();
+    set_fault(0, 3, 1, BEFORE_EXCHANGE, 0);
+    assert_int_equal(run(&setting), 1);
+    assert_int_equal(atomic_load(&shared->finished), FOUNDERS - 1);
+}
+
+/* ----------------------------------------------------------------------------- without any death */
+
+/* Rank 1 has a failure of its own in step 2, as often as it is told. */
+static int with_failures(struct tutti_comm *none, int rank, int size, uint64_t seed, void *context)
+{
+    int64_t sum = 0, left = *(const int *)context, state = 5;
+    struct tutti_comm_options comm = TUTTI_COMM_OPTIONS_INIT;
+    struct tutti_elastic_options options = TUTTI_ELASTIC_OPTIONS_INIT;
+    struct tutti_elastic_step step = {.size_bytes = sizeof step};
+    const struct tutti_elastic_array array = {"state", TUTTI_ELASTIC_REPLICATED, TUTTI_INT64, 1,
+                                              &state};
+    struct tutti_elastic *elastic;
+    enum tutti_status status = TUTTI_OK;
+    const bool goes_on = left < 3;
+    (void)none, (void)seed;
+    comm.rank = rank, comm.size = size;
+    options.comm_options = &comm;
+    options.update = TUTTI_ELASTIC_UPDATE_BEFORE;
+    options.step_count = 4;
+    RANKS_EXPECT(tutti_elastic_open(&array, 1, &options, &elastic) == TUTTI_OK);
+    for (int is_committed; status == TUTTI_OK;) {
+        RANKS_EXPECT(tutti_elastic_begin(elastic, &step) == TUTTI_OK);
+        if (step.is_over) break;
+        RANKS_EXPECT(state == 5 + (int64_t)step.number * size);
+        enum tutti_status work = TUTTI_NO_MEMORY;
+        if (rank != 1 || step.number != 2 || left-- <= 0) {
+            sum = 1;
+            work = tutti_allreduce(&sum, &sum, 1, TUTTI_INT64, TUTTI_SUM, tutti_elastic_comm(elastic));
+            state += sum;
+        }
+        status = tutti_elastic_commit(elastic, work, &is_committed);
+    }
+    RANKS_EXPECT(status == (goes_on ? TUTTI_OK : rank == 1 ? TUTTI_NO_MEMORY : TUTTI_REVOKED));
+    RANKS_EXPECT(step.number == (goes_on ? 4 : 2));
+    RANKS_EXPECT(tutti_elastic_close(elastic) == TUTTI_OK);
+    return 0;
+}
+
+static void a_failure_without_a_death_is_tried_again_but_not_for_ever(void **state)
+{
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .without_comm = true};
+    int failures = 2;
+    (void)state;
+    make_store();
+    assert_int_equal(ranks_run(3, &options, with_failures, &failures), 0);
+    failures = 100;
+    make_store();
+    assert_int_equal(ranks_run(3, &options, with_failures, &failures), 0);
+}
+
+static int with_other_arguments(struct tutti_comm *comm_made, int rank, int size, uint64_t seed,
+                                void *context)
+{
+    float data[4] = {0};
+    struct tutti_comm_options comm = TUTTI_COMM_OPTIONS_INIT;
+    struct tutti_elastic_options options = TUTTI_ELASTIC_OPTIONS_INIT;
+    struct tutti_elastic_step step = {.size_bytes = sizeof step};
+    struct tutti_elastic_array array = {"weights", TUTTI_ELASTIC_REPLICATED, TUTTI_FLOAT32, 4, data};
+    struct tutti_elastic *elastic = NULL;
+    int is_committed;
+    (void)comm_made, (void)seed, (void)context;
+    options.comm_options = &comm;
+    options.partner = 1; /* without UPDATE_BEFORE */
+    RANKS_EXPECT(tutti_elastic_open(&array, 1, &options, &elastic) == TUTTI_INVALID_OPTIONS);
+    options.partner = 0;
+    array.name = "";
+    RANKS_EXPECT(tutti_elastic_open(&array, 1, &options, &elastic) == TUTTI_INVALID_OPTIONS);
+    array.name = "weights";
+    array.data = NULL;
+    RANKS_EXPECT(tutti_elastic_open(&array, 1, &options, &elastic) == TUTTI_INVALID_BUFFER);
+    RANKS_EXPECT(elastic == NULL);
+    array.data = data;
+    array.count = rank == 1 ? 3 : 4;
+    comm.rank = rank, comm.size = size;
+    RANKS_EXPECT(tutti_elastic_open(&array, 1, &options, &elastic) == TUTTI_OK);
+    RANKS_EXPECT(tutti_elastic_commit(elastic, TUTTI_OK, &is_committed) == TUTTI_INVALID_OPTIONS);
+    RANKS_EXPECT(tutti_elastic_begin(elastic, &step) == TUTTI_MISMATCH);
+    RANKS_EXPECT(strstr(tutti_error_message(), "float32 3") != NULL);
+    RANKS_EXPECT(tutti_elastic_close(elastic) == TUTTI_OK);
+    return 0;
+}
+
+static void mistakes_are_named(void **state)
+{
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .without_comm = true};
+    (void)state;
+    make_store();
+    assert_int_equal(ranks_run(3, &options, with_other_arguments, NULL), 0);
 }
 
 int main(void)
@@ -490,6 +715,12 @@ int main(void)
         cmocka_unit_test(shards_without_a_partner_come_from_the_last_checkpoint),
         cmocka_unit_test(fewer_ranks_keep_the_global_batch),
         cmocka_unit_test(joiners_that_die_are_replaced),
+        cmocka_unit_test(deaths_at_any_time_leave_the_bits_as_they_are),
+        cmocka_unit_test(a_team_that_shrank_grows_again),
+        cmocka_unit_test(another_run_goes_on_from_a_checkpoint),
+        cmocka_unit_test(the_loop_ends_if_too_few_ranks_or_too_little_state_is_left),
+        cmocka_unit_test(a_failure_without_a_death_is_tried_again_but_not_for_ever),
+        cmocka_unit_test(mistakes_are_named),
     };
     const int failed = cmocka_run_group_tests(tests, learn_what_is_wanted, NULL);
     scratch_remove(folder);
