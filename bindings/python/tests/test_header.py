@@ -18,6 +18,7 @@ HEADER = ROOT / "include" / "tutti" / "tutti.h"
 ENCODE_HEADER = ROOT / "include" / "tutti" / "encode.h"
 SPARSE_HEADER = ROOT / "include" / "tutti" / "sparse.h"
 FURTHER_HEADERS = [ENCODE_HEADER, SPARSE_HEADER, ROOT / "include" / "tutti" / "plan.h"]  # they include the other one
+ELASTIC_HEADER = ROOT / "include" / "tutti" / "train" / "elastic.h"
 COMPRESS_HEADER = ROOT / "include" / "tutti" / "train" / "compress.h"  # which includes what it needs
 
 STRUCTS = {
@@ -42,6 +43,12 @@ TRAIN_STRUCTS = {
     "tutti_compressor_result": _header.CompressorResult,
     "tutti_compressor_counters": _header.CompressorCounters,
     "tutti_checkpoint_tensor": _header.CheckpointTensor,
+    "tutti_elastic_array": _header.ElasticArray,
+    "tutti_elastic_options": _header.ElasticOptions,
+    "tutti_elastic_part": _header.ElasticPart,
+    "tutti_elastic_step": _header.ElasticStep,
+    "tutti_elastic_counters": _header.ElasticCounters,
+    "tutti_elastic_costs": _header.ElasticCosts,
 }
 SPARSE_STRUCTS = {
     "tutti_sparse_rows": _header.SparseRows,
@@ -80,7 +87,7 @@ def test_constants_and_structs_are_those_of_the_header(tmp_path):
     lines = "".join(f'    printf("%lld\\n", (long long)({text}));\n' for text, _ in wanted)
     source = tmp_path / "values.c"
     source.write_text(
-        f'#include <stdio.h>\n#include "tutti/sparse.h"\n#include "tutti/train/compress.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
+        f'#include <stdio.h>\n#include "tutti/sparse.h"\n#include "tutti/train/compress.h"\n#include "tutti/train/elastic.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
     )
     program = tmp_path / "values"
     subprocess.run([compiler, "-I", ROOT / "include", source, "-o", program], check=True)
@@ -133,6 +140,12 @@ def test_every_function_of_compression_is_here():
     declared = functions_of(COMPRESS_HEADER)
     assert {name for name in declared if name.startswith("compressor_")} <= known.keys()
     assert {name: declared[name] for name in known} == known
+
+
+def test_every_function_of_elastic_loops_is_here():
+    known = {name: len(arguments) for name, (_, arguments) in _header.ELASTIC_FUNCTIONS.items()}
+    declared = functions_of(ELASTIC_HEADER)
+    assert {name: declared[name] for name in declared if name.startswith("elastic_")} == known
 
 
 def test_versions_of_package_and_library_are_told():
