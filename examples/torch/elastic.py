@@ -44,7 +44,7 @@ loop = tutti.elastic.Loop(
     deterministic=True,
     checkpoints=arguments.checkpoints,
 )
-parallel.register_comm_hook(loop, tutti.elastic.ddp_hook)
+tutti.elastic.attach(loop, parallel)
 
 for step in loop:
     samples = torch.from_numpy(step.samples)

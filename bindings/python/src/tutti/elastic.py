@@ -23,6 +23,7 @@ from typing import (
     Any,
     Dict,
     Iterator,
+    List,
     Mapping,
     NamedTuple,
     Optional,
@@ -48,7 +49,7 @@ from ._store import Store, StoreAdapter
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Counters", "Loop", "Step", "daly", "ddp_hook", "ettr", "mttf", "torch_state", "young"]
+__all__ = ["Counters", "Loop", "Step", "attach", "daly", "ettr", "mttf", "torch_state", "young"]
 
 _UPDATES = {"after": 0, "before": 1}
 _REPLICATED, _SHARDED = 0, 1
@@ -424,19 +425,36 @@ def torch_state(model: Any, optimizer: Any) -> Dict[str, Any]:
     return state
 
 
-def ddp_hook(loop: Loop, bucket: Any) -> Any:
-    """A communication hook of DistributedDataParallel that adds up gradients over the ranks of the loop:
+def attach(loop: Loop, parallel: Any) -> None:
+    """Lets a DistributedDataParallel add up its gradients over the ranks of the loop:
 
         dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
         parallel = DistributedDataParallel(model)
-        parallel.register_comm_hook(loop, tutti.elastic.ddp_hook)
+        tutti.elastic.attach(loop, parallel)
 
     The process group has only this process; the loop has the team, which may change. Let the loss be a sum over this
     rank's samples, divided by step.batch_count.
+
+    DistributedDataParallel arranges its buckets anew after the first backward pass, which a process that joins has not
+    done. So the gradients go in the order of the parameters, all at the end of the backward pass.
     """
     torch: Any = import_module("torch")
-    gradients = bucket.buffer()
-    loop.allreduce(gradients)
-    done: Any = torch.futures.Future()
-    done.set_result(gradients)
-    return done
+    order = {id(parameter): index for index, parameter in enumerate(parallel.parameters())}
+    waiting: List[Tuple[int, Any]] = []
+
+    def hook(_: Any, bucket: Any) -> Any:
+        buffer, at = bucket.buffer(), 0
+        for parameter in bucket.parameters():
+            waiting.append((order[id(parameter)], buffer[at : at + parameter.numel()]))
+            at += parameter.numel()
+        if bucket.is_last():
+            gradients = [gradient for _, gradient in sorted(waiting, key=lambda entry: entry[0])]
+            waiting.clear()
+            for kind in {gradient.dtype: None for gradient in gradients}:
+                loop.allreduce([gradient for gradient in gradients if gradient.dtype == kind])
+        done: Any = torch.futures.Future()
+        done.set_result(buffer)  # its elements change until the last bucket is there; then they are used
+        return done
+
+    hook.__annotations__ = {}  # PyTorch refuses those that are not its own classes
+    parallel.register_comm_hook(None, hook)
