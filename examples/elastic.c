@@ -65,7 +65,7 @@ int main(int argument_count, char **arguments)
     const char *const joins = getenv("TUTTI_ELASTIC_JOIN");
     const bool is_first = joins == NULL || strcmp(joins, "1") != 0;
     setvbuf(stdout, NULL, _IOLBF, 0); /* a rank that is killed has said what it did */
-    comm_options.deterministic = 1; /* the same bits with and without faults */
+    comm_options.deterministic = 1;   /* the same bits with and without faults */
     options.comm_options = &comm_options;
     options.step_count = argument_count > 1 ? strtoull(arguments[1], NULL, 10) : 200;
     options.batch = BATCH;

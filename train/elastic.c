@@ -379,8 +379,7 @@ enum tutti_status tutti_elastic_commit(struct tutti_elastic *e, enum tutti_statu
 {
     char message[ERROR_TEXT_MAX];
     *is_committed = 0;
-    if (e->phase != ELASTIC_IN_STEP)
-        return refuse(e, "tutti_elastic_commit", "no step has begun");
+    if (e->phase != ELASTIC_IN_STEP) return refuse(e, "tutti_elastic_commit", "no step has begun");
     e->phase = ELASTIC_BETWEEN;
     const enum tutti_status done = finish_work(e, work);
     const uint64_t noticed_ns = clock_now_ns();

@@ -25,7 +25,8 @@ double tutti_elastic_daly(const struct tutti_elastic_costs *costs)
 
 double tutti_elastic_ettr(const struct tutti_elastic_costs *costs)
 {
-    const double lost = costs->nodes * costs->failure_rate * (costs->restart_s + costs->interval_s / 2);
+    const double lost =
+        costs->nodes * costs->failure_rate * (costs->restart_s + costs->interval_s / 2);
     const double written = costs->interval_s > 0 ? costs->write_s / costs->interval_s
                            : costs->write_s > 0  ? (double)INFINITY
                                                  : 0;

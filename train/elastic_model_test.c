@@ -12,11 +12,11 @@
 
 #include "tutti/train/elastic.h"
 
-#define EXPECT_NEAR(found, wanted, tolerance)                                        \
-    do {                                                                             \
-        const double number = (found);                                               \
-        if (!(fabs(number - (wanted)) <= (tolerance)))                               \
-            fail_msg("%s is %.6f, not %.6f", #found, number, (double)(wanted));      \
+#define EXPECT_NEAR(found, wanted, tolerance)                                   \
+    do {                                                                        \
+        const double number = (found);                                          \
+        if (!(fabs(number - (wanted)) <= (tolerance)))                          \
+            fail_msg("%s is %.6f, not %.6f", #found, number, (double)(wanted)); \
     } while (0)
 
 static const double day_s = 86400;

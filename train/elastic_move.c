@@ -41,12 +41,11 @@ void elastic_moves_add(struct elastic_moves *moves, int rank, int from, int to, 
         const size_t left = bytes - at;
         /* A send only reads what it is given. */
         char *const place = rank == from ? (char *)(uintptr_t)(source + at) : target + at;
-        add_piece(moves,
-                  (struct elastic_piece){.peer = rank == from ? to : from,
-                                         .is_sent = rank == from,
-                                         .bytes = left < ELASTIC_PIECE_BYTES ? left
-                                                                             : ELASTIC_PIECE_BYTES,
-                                         .at = place});
+        add_piece(moves, (struct elastic_piece){
+                             .peer = rank == from ? to : from,
+                             .is_sent = rank == from,
+                             .bytes = left < ELASTIC_PIECE_BYTES ? left : ELASTIC_PIECE_BYTES,
+                             .at = place});
     }
 }
 
@@ -55,8 +54,8 @@ static enum tutti_status set_out(struct trip *trip, const struct elastic_piece *
 {
     trip->piece = piece;
     if (!piece->is_sent) {
-        TRY(tutti_recv_start(piece->at, piece->bytes, TUTTI_UINT8, piece->peer, TAG_DATA, NULL, NULL,
-                             comm, &trip->data));
+        TRY(tutti_recv_start(piece->at, piece->bytes, TUTTI_UINT8, piece->peer, TAG_DATA, NULL,
+                             NULL, comm, &trip->data));
         return tutti_recv_start(&trip->checksum, 1, TUTTI_UINT32, piece->peer, TAG_CHECKSUM, NULL,
                                 NULL, comm, &trip->check);
     }

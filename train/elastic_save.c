@@ -62,7 +62,8 @@ static void describe(const struct elastic_array *array, const struct elastic_sha
                      char *data, struct tutti_checkpoint_tensor *tensor)
 {
     const bool is_whole = array->kind == TUTTI_ELASTIC_REPLICATED;
-    *tensor = (struct tutti_checkpoint_tensor){.name = array->name, .dtype = array->dtype, .dims = 1};
+    *tensor =
+        (struct tutti_checkpoint_tensor){.name = array->name, .dtype = array->dtype, .dims = 1};
     tensor->shape[0] = array->count;
     tensor->extent[0] = is_whole ? array->count : shard->count > 0 ? shard->count : 1;
     tensor->first[0] = is_whole || shard->count == 0 ? 0 : shard->first;
@@ -76,7 +77,8 @@ static enum tutti_status describe_all(struct tutti_elastic *e, bool is_staged, u
 {
     *tensors = calloc(e->array_count + 1, sizeof **tensors);
     if (*tensors == NULL)
-        return error_set(TUTTI_NO_MEMORY, "tutti_elastic_begin: no memory to describe a checkpoint");
+        return error_set(TUTTI_NO_MEMORY,
+                         "tutti_elastic_begin: no memory to describe a checkpoint");
     for (size_t i = 0; i < e->array_count; i++) {
         struct elastic_array *const array = &e->arrays[i];
         const struct elastic_shard *const shard = is_staged ? &array->staged : &array->shard;

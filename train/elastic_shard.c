@@ -27,8 +27,9 @@ int elastic_ward_of(const struct tutti_elastic *e, struct elastic_place place)
     return (place.rank + place.size - distance(e, place.size)) % place.size;
 }
 
-enum tutti_status elastic_shard_make(const struct tutti_elastic *e, const struct elastic_array *array,
-                                     struct elastic_place place, struct elastic_shard *shard)
+enum tutti_status elastic_shard_make(const struct tutti_elastic *e,
+                                     const struct elastic_array *array, struct elastic_place place,
+                                     struct elastic_shard *shard)
 {
     *shard = (struct elastic_shard){0};
     shard->first = elastic_shard_first(array->count, place.rank, place.size);

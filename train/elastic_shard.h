@@ -11,8 +11,9 @@ int elastic_partner_of(const struct tutti_elastic *e, struct elastic_place place
 int elastic_ward_of(const struct tutti_elastic *e, struct elastic_place place);
 
 /* Zeroed memory for the place. NO_MEMORY; then there is none. */
-enum tutti_status elastic_shard_make(const struct tutti_elastic *e, const struct elastic_array *array,
-                                     struct elastic_place place, struct elastic_shard *shard);
+enum tutti_status elastic_shard_make(const struct tutti_elastic *e,
+                                     const struct elastic_array *array, struct elastic_place place,
+                                     struct elastic_shard *shard);
 void elastic_shard_release(struct elastic_shard *shard);
 
 /* The state becomes what the base is; and the other way round. */

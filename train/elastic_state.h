@@ -33,7 +33,7 @@ struct elastic_place {
 /* A rank's memory for one sharded array under one layout. NULL where the part is empty. */
 struct elastic_shard {
     size_t first, count; /* elements */
-    char *live, *copy; /* copy: with UPDATE_BEFORE */
+    char *live, *copy;   /* copy: with UPDATE_BEFORE */
     /* The shard of another rank: as it was after the last step that counts, and as it will be. */
     char *partner, *partner_next;
     size_t partner_count;
@@ -44,7 +44,7 @@ struct elastic_array {
     enum tutti_elastic_kind kind;
     enum tutti_dtype dtype;
     size_t count, element_bytes;
-    char *live, *copy; /* of a replicated array */
+    char *live, *copy;                  /* of a replicated array */
     struct elastic_shard shard, staged; /* staged: of the layout to come */
 };
 
@@ -64,7 +64,7 @@ enum elastic_phase { ELASTIC_BETWEEN, ELASTIC_IN_STEP, ELASTIC_BROKEN };
 struct tutti_elastic {
     struct tutti_elastic_options options;
     struct tutti_comm_options comm_options;
-    struct tutti_store store; /* set is NULL: there is none */
+    struct tutti_store store;                  /* set is NULL: there is none */
     struct elastic_folder_store *folder_store; /* the object's own; or NULL */
     char *checkpoint_folder;
     struct elastic_array *arrays;
@@ -85,14 +85,14 @@ struct tutti_elastic {
     enum elastic_phase phase;
     struct elastic_progress progress;
     uint64_t batch_first, batch_count; /* of the step that has begun */
-    int attempt;          /* of this step, on this rank */
-    int failures_in_a_row; /* of this step, with no rank dying */
-    enum tutti_status broken_by; /* in the phase BROKEN */
+    int attempt;                       /* of this step, on this rank */
+    int failures_in_a_row;             /* of this step, with no rank dying */
+    enum tutti_status broken_by;       /* in the phase BROKEN */
     char broken_message[ERROR_TEXT_MAX];
 
     struct tutti_checkpoints *checkpoints; /* on comm; or NULL */
-    uint64_t saved_step; /* of the newest checkpoint; UINT64_MAX: none */
-    bool save_is_due, grow_is_due; /* as agreed */
+    uint64_t saved_step;                   /* of the newest checkpoint; UINT64_MAX: none */
+    bool save_is_due, grow_is_due;         /* as agreed */
     uint64_t next_save_ns, next_grow_ns;
 
     uint64_t counted_from_ns; /* elapsed_ns was as in `progress` then */

@@ -100,7 +100,7 @@ enum tutti_status elastic_folder_store_open(const char *folder, struct tutti_sto
                          "tutti_elastic_open: TUTTI_ELASTIC_STORE=%s is not a directory", folder);
     *made = calloc(1, sizeof **made);
     if (*made == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_elastic_open: out of memory");
-    snprintf((*made)->folder, sizeof (*made)->folder, "%s", folder);
+    snprintf((*made)->folder, sizeof(*made)->folder, "%s", folder);
     *store = (struct tutti_store){sizeof *store, set, get, *made};
     return TUTTI_OK;
 }

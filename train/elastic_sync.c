@@ -69,7 +69,8 @@ static void describe(const void *context, FILE *lines)
     fprintf(lines, "options.seed %llu\n", (unsigned long long)o->seed);
     fprintf(lines, "options.attempt_max %d\n", o->attempt_max);
     fprintf(lines, "a store %s\n", e->store.set != NULL ? "given" : "not given");
-    fprintf(lines, "options.checkpoint_folder %s\n", e->checkpoint_folder != NULL ? "given" : "NULL");
+    fprintf(lines, "options.checkpoint_folder %s\n",
+            e->checkpoint_folder != NULL ? "given" : "NULL");
     for (size_t i = 0; i < e->array_count; i++)
         fprintf(lines, "array '%s' %s %s %zu\n", e->arrays[i].name,
                 e->arrays[i].kind == TUTTI_ELASTIC_SHARDED ? "sharded" : "replicated",
@@ -148,8 +149,7 @@ static enum tutti_status place_holders(struct tutti_elastic *e, struct team *tea
             team->by_layout[a->layout_rank] >= 0)
             return error_set(TUTTI_INTERNAL,
                              "tutti_elastic_begin: rank %d says it was rank %llu of %llu", r,
-                             (unsigned long long)a->layout_rank,
-                             (unsigned long long)a->layout_size);
+                             (unsigned long long)a->layout_rank, (unsigned long long)a->layout_size);
         team->by_layout[a->layout_rank] = r;
         team->holders[team->holder_count++] = r;
     }
@@ -181,7 +181,8 @@ static bool is_complete(const struct tutti_elastic *e, const struct team *team)
 {
     bool is_partner, all = true;
     if (!is_sharded(e)) return true;
-    for (int o = 0; o < team->layout_size; o++) all = all && source_of(e, team, o, &is_partner) >= 0;
+    for (int o = 0; o < team->layout_size; o++)
+        all = all && source_of(e, team, o, &is_partner) >= 0;
     return all;
 }
 
@@ -305,8 +306,7 @@ static enum tutti_status by_ranks(struct tutti_elastic *e, const struct team *te
 /* What the program has given at first: the replicated arrays of rank 0, and its own shards. */
 static enum tutti_status by_beginning(struct tutti_elastic *e)
 {
-    if (is_sharded(e) &&
-        (e->layout.rank != e->place.rank || e->layout.size != e->place.size)) {
+    if (is_sharded(e) && (e->layout.rank != e->place.rank || e->layout.size != e->place.size)) {
         e->is_lost = true;
         return error_set(TUTTI_PROC_FAILED,
                          "tutti_elastic_begin: a rank died before the first step, and the first "
@@ -397,8 +397,7 @@ static enum tutti_status give_to_partners(struct tutti_elastic *e, enum way way)
     if (e->options.partner == 0) return TUTTI_OK;
     for (size_t i = 0; i < e->array_count; i++) {
         struct elastic_array *const array = &e->arrays[i];
-        const struct elastic_shard *const shard =
-            way == WAY_FIRST ? &array->shard : &array->staged;
+        const struct elastic_shard *const shard = way == WAY_FIRST ? &array->shard : &array->staged;
         if (array->kind == TUTTI_ELASTIC_SHARDED)
             add_to_partner(e, array, elastic_shard_base(e, shard), shard->partner, &moves);
     }
@@ -479,6 +478,7 @@ enum tutti_status elastic_sync(struct tutti_elastic *e, bool *any_died)
     if (!is_agreed) return agreed;
     if (word == 1) return TUTTI_OK;
     if (status != TUTTI_OK) return error_set(status, "%s", message);
-    return error_set(TUTTI_PROC_FAILED,
-                     "tutti_elastic_begin: another rank could not take part in the transfer of state");
+    return error_set(
+        TUTTI_PROC_FAILED,
+        "tutti_elastic_begin: another rank could not take part in the transfer of state");
 }

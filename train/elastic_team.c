@@ -81,9 +81,8 @@ enum tutti_status elastic_team_mend(struct tutti_elastic *e)
     e->progress.failures += (uint64_t)(size_before - e->place.size);
     if (e->place.size >= e->options.size_min) return TUTTI_OK;
     e->is_lost = true;
-    return error_set(TUTTI_PROC_FAILED,
-                     "tutti_elastic_begin: %d ranks are left, and size_min is %d", e->place.size,
-                     e->options.size_min);
+    return error_set(TUTTI_PROC_FAILED, "tutti_elastic_begin: %d ranks are left, and size_min is %d",
+                     e->place.size, e->options.size_min);
 }
 
 enum tutti_status elastic_team_grow(struct tutti_elastic *e)

@@ -55,7 +55,7 @@ struct shared {
     struct fault faults[FAULTS_MAX];
     int fault_count;
     _Atomic uint64_t taken[EPOCHS_MAX][SAMPLES]; /* by which generation and step */
-    _Atomic int wrong; /* places that were taken twice, or not at all */
+    _Atomic int wrong;                           /* places that were taken twice, or not at all */
     _Atomic int size_at_end, finished;
     _Atomic uint64_t outage_max_ns, failures, replaced, repeated, steps;
     float weights[FOUNDERS][WIDTH];
@@ -94,8 +94,7 @@ static void add_gradient(struct model *model, uint64_t sample, uint64_t batch)
 {
     float error = -number(sample, WIDTH);
     for (int i = 0; i < WIDTH; i++) error += model->weights[i] * number(sample, i);
-    for (int i = 0; i < WIDTH; i++)
-        model->gradients[i] += error * number(sample, i) / (float)batch;
+    for (int i = 0; i < WIDTH; i++) model->gradients[i] += error * number(sample, i) / (float)batch;
 }
 
 static void compute(struct model *model, const struct tutti_elastic *elastic,
@@ -242,14 +241,15 @@ static enum tutti_status update_sharded(struct model *model, struct tutti_elasti
     update(weights, part.data, model->gradients + part.first, part.count);
     memcpy(sum + part.first, weights, part.count * sizeof *weights);
     /* Zeros and one number: the sum is that number. */
-    const enum tutti_status status = tutti_allreduce(sum, sum, WIDTH, TUTTI_FLOAT32, TUTTI_SUM,
-                                                     tutti_elastic_comm(elastic));
+    const enum tutti_status status =
+        tutti_allreduce(sum, sum, WIDTH, TUTTI_FLOAT32, TUTTI_SUM, tutti_elastic_comm(elastic));
     if (status == TUTTI_OK) memcpy(model->weights, sum, sizeof sum);
     return status;
 }
 
 static enum tutti_status do_step(struct model *model, struct tutti_elastic *elastic,
-                                 const struct setting *setting, const struct tutti_elastic_step *step)
+                                 const struct setting *setting,
+                                 const struct tutti_elastic_step *step)
 {
     take_samples(elastic, step);
     compute(model, elastic, step);
@@ -263,8 +263,8 @@ static enum tutti_status do_step(struct model *model, struct tutti_elastic *elas
     return TUTTI_OK;
 }
 
-static void note_end(struct model *model, struct tutti_elastic *elastic, const struct setting *setting,
-                     const struct tutti_elastic_step *step)
+static void note_end(struct model *model, struct tutti_elastic *elastic,
+                     const struct setting *setting, const struct tutti_elastic_step *step)
 {
     struct tutti_elastic_counters counters = {.size_bytes = sizeof counters};
     struct tutti_elastic_part part;
@@ -394,8 +394,7 @@ static void begin_faults(void)
 
 static struct setting usual(int joiners)
 {
-    return (struct setting){
-        .founders = FOUNDERS, .joiners = joiners, .replace_wait_ns = 30 * SECOND};
+    return (struct setting){.founders = FOUNDERS, .joiners = joiners, .replace_wait_ns = 30 * SECOND};
 }
 
 static void expect_samples(void)
@@ -523,7 +522,8 @@ static void joiners_that_die_are_replaced(void **state)
         /* A joiner that dies before it is let in leaves the team to the others; one that dies after
          * the end is none of them. */
         const int bad = run(&setting);
-        if (bad != 2 + round % 2) fail_msg("the joiner was to die after %u us", shared->faults[1].after_us);
+        if (bad != 2 + round % 2)
+            fail_msg("the joiner was to die after %u us", shared->faults[1].after_us);
         expect_same_bits();
     }
 }
@@ -638,7 +638,8 @@ static int with_failures(struct tutti_comm *none, int rank, int size, uint64_t s
         enum tutti_status work = TUTTI_NO_MEMORY;
         if (rank != 1 || step.number != 2 || left-- <= 0) {
             sum = 1;
-            work = tutti_allreduce(&sum, &sum, 1, TUTTI_INT64, TUTTI_SUM, tutti_elastic_comm(elastic));
+            work =
+                tutti_allreduce(&sum, &sum, 1, TUTTI_INT64, TUTTI_SUM, tutti_elastic_comm(elastic));
             state += sum;
         }
         status = tutti_elastic_commit(elastic, work, &is_committed);

@@ -39,10 +39,10 @@ struct rank {
     pid_t pid;
     bool running;
     bool just_ended;
-    int status;                /* as from waitpid, once it has ended */
+    int status; /* as from waitpid, once it has ended */
     int restart_count;
     uint64_t started_ns, restart_at_ns; /* 0: not to be started again */
-    struct stream *streams[2]; /* stdout and stderr, or NULL */
+    struct stream *streams[2];          /* stdout and stderr, or NULL */
 };
 
 struct keeper {

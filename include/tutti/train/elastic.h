@@ -131,12 +131,12 @@ struct tutti_elastic_options {
                          with its status; 0: 3 */
     int reserved;     /* 0 */
 };
-#define TUTTI_ELASTIC_OPTIONS_INIT                                                              \
-    {                                                                                           \
-        sizeof(struct tutti_elastic_options), NULL, NULL, -1, 0, TUTTI_ELASTIC_UPDATE_AFTER, 0, \
-            0, (uint64_t)30000000000, (uint64_t)10000000000, (uint64_t)200000000, UINT64_MAX,   \
-            (uint64_t)0, (uint64_t)0, (uint64_t)0, (uint64_t)0, NULL, (uint64_t)0, (uint64_t)0, \
-            0, 0                                                                                \
+#define TUTTI_ELASTIC_OPTIONS_INIT                                                                 \
+    {                                                                                              \
+        sizeof(struct tutti_elastic_options), NULL, NULL, -1, 0, TUTTI_ELASTIC_UPDATE_AFTER, 0, 0, \
+            (uint64_t)30000000000, (uint64_t)10000000000, (uint64_t)200000000, UINT64_MAX,         \
+            (uint64_t)0, (uint64_t)0, (uint64_t)0, (uint64_t)0, NULL, (uint64_t)0, (uint64_t)0, 0, \
+            0                                                                                      \
     }
 
 /* Makes the communicator and the object. Tutti copies names and options, not the data. One of the
@@ -150,11 +150,11 @@ struct tutti_elastic_options {
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_elastic_open(const struct tutti_elastic_array *arrays, size_t count,
                    const struct tutti_elastic_options *options, struct tutti_elastic **opened);
-/* Waits for a checkpoint that is being written, and frees the object with its communicator and
+/* Waits for a checkpoint that is being written, and frees elastic with its communicator and
  * shards. Call it on all ranks when the loop is over. Blocks for that wait. NULL is allowed. */
 TUTTI_API enum tutti_status tutti_elastic_close(struct tutti_elastic *elastic);
 
-/* The communicator of the team, which belongs to the object: valid until the next
+/* The communicator of the team, which belongs to `elastic`: valid until the next
  * tutti_elastic_begin. What was made from it (buckets, splits, prepared calls) has to be made again
  * when step.generation has changed; free it before that tutti_elastic_begin, that is, after a commit
  * that said that the step does not count. NULL for no object. Local; does not block. */
@@ -165,21 +165,21 @@ struct tutti_elastic_part {
     size_t first, count;
     void *data; /* the object's; valid until step.generation changes */
 };
-/* Fills *part for the array `index` of tutti_elastic_open. Rank r of n has the elements from
+/* Fills *part for the array `index` of elastic, as tutti_elastic_open had it. Rank r of n has the elements from
  * floor(count * r / n) on. Local; does not block. INVALID_OPTIONS: there is no such array, or it is
  * not sharded. */
-TUTTI_API TUTTI_MUST_USE enum tutti_status
-tutti_elastic_shard(const struct tutti_elastic *elastic, size_t index,
-                    struct tutti_elastic_part *part);
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_elastic_shard(const struct tutti_elastic *elastic,
+                                                               size_t index,
+                                                               struct tutti_elastic_part *part);
 
 /* ---------------------------------------------------------------------------------------- steps */
 
 struct tutti_elastic_step {
-    size_t size_bytes;  /* set by the caller to sizeof(struct tutti_elastic_step) */
-    uint64_t number;    /* steps that count so far */
-    uint64_t epoch;     /* from 0 */
-    uint64_t first;     /* places in the epoch of this rank's samples: `count` from `first` on */
-    uint64_t count;     /* may be 0 */
+    size_t size_bytes;    /* set by the caller to sizeof(struct tutti_elastic_step) */
+    uint64_t number;      /* steps that count so far */
+    uint64_t epoch;       /* from 0 */
+    uint64_t first;       /* places in the epoch of this rank's samples: `count` from `first` on */
+    uint64_t count;       /* may be 0 */
     uint64_t batch_first; /* of all ranks together */
     uint64_t batch_count;
     uint64_t generation; /* of the team: changes when the communicator does; the same on all ranks */
@@ -187,7 +187,7 @@ struct tutti_elastic_step {
     int attempt; /* 1, or more if this rank does the step again */
     int is_over; /* step_count steps are done: there is nothing to do */
 };
-/* Begins a step. If the team has lost ranks, first makes a team that can go on, and gives its state
+/* Begins a step of elastic. If the team has lost ranks, first makes a team that can go on, and gives its state
  * to all members. Ranks that died meanwhile make it begin again. Collective; blocks for
  * replace_wait_ns, for the transfer of state, and as tutti_comm_replace does. After a failure the
  * loop cannot go on. PROC_FAILED: fewer than size_min ranks are left; or some of the state is on no
@@ -196,17 +196,16 @@ struct tutti_elastic_step {
  * statuses as tutti_comm_shrink, tutti_comm_replace and tutti_checkpoints_load. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_elastic_begin(struct tutti_elastic *elastic,
                                                                struct tutti_elastic_step *step);
-/* Ends a step. `work` is the status of this rank's own work in it: OK, or the first failure, of
+/* Ends a step of elastic. `work` is the status of this rank's own work in it: OK, or the first failure, of
  * whichever call. *is_committed becomes 1 if the step counts, the same on all ranks that are left:
  * then all of these gave OK. It becomes 0 if it does not count, say because a rank has died; then
- * call tutti_elastic_begin as after any step. With UPDATE_BEFORE the state is then as it was before
+ * call tutti_elastic_begin as after any step. With TUTTI_ELASTIC_UPDATE_BEFORE the state is then as it was before
  * the step. Collective; blocks until all ranks that are left have called, at most for the
  * communicator's timeout. After a failure the loop cannot go on: MINORITY, TIMEOUT, or `work`, if the
  * step failed attempt_max times though no rank died. INVALID_OPTIONS: no step has begun. */
-TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_elastic_commit(struct tutti_elastic *elastic,
-                                                                enum tutti_status work,
-                                                                int *is_committed);
-/* The sample at a place of an epoch: a permutation of 0 to sample_count - 1 that depends on the seed
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_elastic_commit(struct tutti_elastic *elastic, enum tutti_status work, int *is_committed);
+/* The sample of elastic at a place of an epoch: a permutation of 0 to sample_count - 1 that depends on the seed
  * and the epoch alone (a Feistel network of 4 rounds with cycle walking: Black, Rogaway, CT-RSA
  * 2002). Without a seed or a sample_count it is the place itself. Local; does not block. */
 TUTTI_API uint64_t tutti_elastic_sample(const struct tutti_elastic *elastic, uint64_t epoch,
@@ -226,19 +225,19 @@ struct tutti_elastic_counters {
     uint64_t replaced; /* processes that joined */
     uint64_t teams;    /* communicators, the first included */
     uint64_t checkpoints;
-    uint64_t elapsed_ns;    /* since the run began; with checkpoints, without the time between runs */
+    uint64_t elapsed_ns; /* since the run began; with checkpoints, without the time between runs */
     uint64_t productive_ns; /* in steps that count, until the next step began */
     uint64_t checkpoint_ns; /* in which steps waited for checkpoints */
-    uint64_t write_ns;      /* of the last checkpoint that was measured, from its begin to its end */
-    uint64_t interval_ns;   /* from one checkpoint to the next, as it is now */
-    uint64_t outage_ns;     /* of the last failure: from its notice to the next step that counted */
-    uint64_t outage_max_ns; /* the longest of them */
+    uint64_t write_ns;    /* of the last checkpoint that was measured, from its begin to its end */
+    uint64_t interval_ns; /* from one checkpoint to the next, as it is now */
+    uint64_t outage_ns;   /* of the last failure: from its notice to the next step that counted */
+    uint64_t outage_max_ns;  /* the longest of them */
     uint64_t received_bytes; /* of state, that this process received from other ranks */
 };
-/* Fills *counters. Local; does not block. INVALID_OPTIONS: counters->size_bytes is not set. */
+/* Fills *counters for elastic. Local; does not block. INVALID_OPTIONS: counters->size_bytes is not set. */
 TUTTI_API enum tutti_status tutti_elastic_count(const struct tutti_elastic *elastic,
                                                 struct tutti_elastic_counters *counters);
-/* Writes the accounts as lines of text, for the end of a run: steps, failures, goodput (samples that
+/* Writes the accounts of elastic as lines of text, for the end of a run: steps, failures, goodput (samples that
  * count, by the second of elapsed time) and ETTR (effective training time ratio: productive by
  * elapsed time). text gets as much as fits into text_bytes, and a zero at the end. Local; does not
  * block. INVALID_BUFFER: there is no room. */
@@ -249,25 +248,28 @@ TUTTI_API enum tutti_status tutti_elastic_report(const struct tutti_elastic *ela
 
 /* Of a job and its checkpoints. All times in seconds. */
 struct tutti_elastic_costs {
-    double nodes;          /* units that fail independently */
-    double failure_rate;   /* of one of them, by the second: 6.5 in 1,000 node-days are 6.5e-3 / 86400 */
-    double restart_s;      /* from a failure until steps go on, without steps that are done again */
-    double write_s;        /* by which a checkpoint holds up training */
-    double interval_s;     /* from one checkpoint to the next */
+    double nodes;        /* units that fail independently */
+    double failure_rate; /* of one of them, by the second: 6.5 in 1,000 node-days are 6.5e-3 / 86400 */
+    double restart_s;    /* from a failure until steps go on, without steps that are done again */
+    double write_s;      /* by which a checkpoint holds up training */
+    double interval_s; /* from one checkpoint to the next */
 };
-/* Mean time to a failure of the job: 1 / (failure_rate * nodes); infinite if that is 0. */
+/* Mean time to a failure of a job with these costs: 1 / (failure_rate * nodes); infinite if that is
+ * 0. Local; does not block. */
 TUTTI_API double tutti_elastic_mttf(const struct tutti_elastic_costs *costs);
 /* The interval that costs least: sqrt(2 w M) for writes of w seconds and a mean time to failure of M
- * (Young: A first order approximation to the optimum checkpoint interval, CACM 17(9), 1974). Ignores
- * interval_s and restart_s, as the next function does. */
+ * (Young: A first order approximation to the optimum checkpoint interval, CACM 17(9), 1974). Of
+ * costs, interval_s and restart_s do not matter, nor for the next function. Local; does not
+ * block. */
 TUTTI_API double tutti_elastic_young(const struct tutti_elastic_costs *costs);
 /* The same to a higher order: sqrt(2 w M) (1 + sqrt(w / 2 M) / 3 + w / 18 M) - w for w < 2 M, else M
  * (Daly: A higher order estimate of the optimum checkpoint interval for restart dumps, Future
- * Generation Computer Systems 22(3), 2006). */
+ * Generation Computer Systems 22(3), 2006). costs as above. Local; does not block. */
 TUTTI_API double tutti_elastic_daly(const struct tutti_elastic_costs *costs);
 /* Expected effective training time ratio (1 - N r (u + D / 2)) / (1 + w / D), at least 0, for N
  * nodes with the failure rate r, a restart of u, and writes of w each D seconds (Kokolis et al.:
- * Revisiting reliability in large-scale machine learning research clusters, HPCA 2025). */
+ * Revisiting reliability in large-scale machine learning research clusters, HPCA 2025): all of
+ * costs. Local; does not block. */
 TUTTI_API double tutti_elastic_ettr(const struct tutti_elastic_costs *costs);
 
 #ifdef __cplusplus
