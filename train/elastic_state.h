@@ -80,7 +80,8 @@ struct tutti_elastic {
     bool is_broken;  /* comm has failed, or has lost ranks: a new one is needed */
     bool needs_sync; /* not all ranks of comm hold the state */
     int size_wanted;
-    uint64_t rotation; /* by which another rank sends a slice than in the try before */
+    uint64_t fingerprint; /* of the arguments that all ranks have to give alike */
+    uint64_t rotation;    /* by which another rank sends a slice than in the try before */
 
     enum elastic_phase phase;
     struct elastic_progress progress;

@@ -18,6 +18,7 @@ struct announcement {
     uint64_t holds, is_new;
     uint64_t layout_rank, layout_size; /* whether it holds the state or not */
     uint64_t size_wanted, rotation;
+    uint64_t arguments; /* a fingerprint of them */
     uint64_t mends;     /* the team lost ranks, and does not only grow */
     uint64_t outage_ns; /* since the notice of the failure that is not yet made good */
     struct elastic_progress progress;
@@ -34,6 +35,7 @@ struct team {
     int layout_size;
     struct elastic_progress progress; /* with the state that there will be */
     uint64_t heard_ns;
+    bool is_first; /* no rank holds the state */
     enum way way;
 };
 
@@ -77,10 +79,9 @@ static void describe(const void *context, FILE *lines)
                 tutti_dtype_name(e->arrays[i].dtype), e->arrays[i].count);
 }
 
-static enum tutti_status agree_on_arguments(struct tutti_elastic *e)
+/* What ranks have to give alike, in a number of 62 bits. */
+static enum tutti_status take_fingerprint(struct tutti_elastic *e)
 {
-    struct agreement agreement = {
-        .function = "tutti_elastic_open", .describe = describe, .context = e};
     char *text = NULL;
     size_t bytes = 0;
     FILE *const lines = open_memstream(&text, &bytes);
@@ -89,12 +90,21 @@ static enum tutti_status agree_on_arguments(struct tutti_elastic *e)
         describe(e, lines);
         is_written = fclose(lines) == 0;
     }
-    enum tutti_status status = TUTTI_OK;
-    if (!is_written)
-        status = error_set(TUTTI_NO_MEMORY, "tutti_elastic_open: no memory to compare arguments");
-    if (status == TUTTI_OK) agreement.fingerprint = (int64_t)(hash_text(1, text) >> 2);
+    if (is_written) e->fingerprint = hash_text(1, text) >> 2;
     free(text);
-    return agree_on_making(e->comm, status, &agreement, NULL);
+    return is_written
+               ? TUTTI_OK
+               : error_set(TUTTI_NO_MEMORY, "tutti_elastic_open: no memory to compare arguments");
+}
+
+/* Of the first ranks, which all fail alike. */
+static enum tutti_status agree_on_arguments(struct tutti_elastic *e)
+{
+    const struct agreement agreement = {.function = "tutti_elastic_open",
+                                        .fingerprint = (int64_t)e->fingerprint,
+                                        .describe = describe,
+                                        .context = e};
+    return agree_on_making(e->comm, TUTTI_OK, &agreement, NULL);
 }
 
 /* ------------------------------------------------------------------------------ who has which state */
@@ -107,6 +117,7 @@ static struct announcement announce(struct tutti_elastic *e)
                                .layout_size = (uint64_t)e->layout.size,
                                .size_wanted = (uint64_t)e->size_wanted,
                                .rotation = e->rotation,
+                               .arguments = e->fingerprint,
                                .mends = e->mends,
                                .progress = e->progress};
     const uint64_t now_ns = clock_now_ns();
@@ -205,9 +216,29 @@ static void count_joiners(struct tutti_elastic *e, struct team *team)
     if (mends) e->progress.failures += count;
 }
 
+/* A process that joins with other arguments must go, and the others try without it. */
+static enum tutti_status compare_arguments(const struct tutti_elastic *e, const struct team *team,
+                                           const struct announcement *source)
+{
+    const int source_rank = (int)(source - team->all);
+    if (e->fingerprint != source->arguments)
+        return error_set(TUTTI_MISMATCH,
+                         "tutti_elastic_begin: rank %d, which joins, has other arrays or options "
+                         "than rank %d",
+                         e->place.rank, source_rank);
+    for (int r = 0; r < e->place.size; r++)
+        if (team->all[r].arguments != source->arguments)
+            return error_set(TUTTI_PROC_FAILED,
+                             "tutti_elastic_begin: rank %d, which joined, has other arrays or "
+                             "options than rank %d",
+                             r, source_rank);
+    return TUTTI_OK;
+}
+
 /* What all ranks know afterwards is the same on each. */
 static enum tutti_status learn(struct tutti_elastic *e, struct team *team)
 {
+    TRY(take_fingerprint(e));
     const struct announcement own = announce(e);
     team->all = calloc((size_t)e->place.size, sizeof *team->all);
     team->holders = calloc((size_t)e->place.size, sizeof *team->holders);
@@ -218,12 +249,15 @@ static enum tutti_status learn(struct tutti_elastic *e, struct team *team)
     team->heard_ns = clock_now_ns();
     const struct announcement *const source = furthest(team, e->place.size, true);
     if (source != NULL) {
+        TRY(compare_arguments(e, team, source));
         TRY(place_holders(e, team, source));
         team->progress = source->progress;
         if (e->failed_at_ns == 0 && source->outage_ns > 0)
             e->failed_at_ns = team->heard_ns - source->outage_ns;
         e->rotation = source->rotation;
     } else {
+        team->is_first = true;
+        TRY(agree_on_arguments(e));
         team->progress = furthest(team, e->place.size, false)->progress;
     }
     count_joiners(e, team);
@@ -459,10 +493,11 @@ enum tutti_status elastic_sync(struct tutti_elastic *e, bool *any_died)
     *any_died = false;
     struct team team = {0};
     char message[ERROR_TEXT_MAX];
-    enum tutti_status status = agree_on_arguments(e);
-    /* All ranks have this status, and none needs the others any more. */
-    if (status != TUTTI_OK && !elastic_may_recover(status)) return status;
-    if (status == TUTTI_OK) status = learn(e, &team);
+    enum tutti_status status = learn(e, &team);
+    if (status == TUTTI_MISMATCH && team.is_first) {
+        release(&team); /* all ranks have this status, and none needs the others any more */
+        return status;
+    }
     if (status == TUTTI_OK) status = bring(e, &team);
     let_go(e, status);
     error_copy(message, sizeof message);

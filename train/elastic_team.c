@@ -65,13 +65,20 @@ static enum tutti_status replace(struct tutti_elastic *e, struct tutti_comm **co
     return tutti_comm_replace(e->comm, &options, comm);
 }
 
+/* None came, or one cannot be let in, say because of its options: the ranks can do without. All ranks
+ * have the same status. */
+static bool is_of_joiners(enum tutti_status status)
+{
+    return status != TUTTI_OK && status != TUTTI_PROC_FAILED && status != TUTTI_MINORITY;
+}
+
 enum tutti_status elastic_team_mend(struct tutti_elastic *e)
 {
     const int size_before = e->place.size;
     struct tutti_comm *comm;
     elastic_save_leave(e);
     enum tutti_status status = replace(e, &comm);
-    if (status == TUTTI_TIMEOUT) {
+    if (is_of_joiners(status)) {
         TRY(tutti_comm_shrink(e->comm, NULL, &comm));
         status = TUTTI_OK;
     }
@@ -94,7 +101,7 @@ enum tutti_status elastic_team_grow(struct tutti_elastic *e)
     options.joiner_min = 1;
     options.joiner_max = e->size_wanted - e->place.size;
     const enum tutti_status status = tutti_comm_grow(e->comm, &options, &comm);
-    if (status == TUTTI_TIMEOUT) return TUTTI_OK;
+    if (is_of_joiners(status) && !elastic_may_recover(status)) return TUTTI_OK;
     if (status != TUTTI_OK && elastic_may_recover(status)) {
         e->is_broken = true;
         return TUTTI_OK;

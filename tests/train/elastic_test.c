@@ -75,6 +75,7 @@ struct setting {
     bool keeps_folder;
     uint64_t stops_after; /* so many steps all ranks die; 0: none */
     uint64_t join_wait_ns;
+    int strangers;               /* so many of the first joiners have another number of samples */
     enum tutti_status ends_with; /* in place of a good end */
 };
 
@@ -219,7 +220,7 @@ static enum tutti_status open_loop(struct model *model, const struct setting *se
     options.step_count = STEPS;
     options.batch = BATCH;
     options.sample_count = SAMPLES;
-    options.seed = 5;
+    options.seed = joins && process < setting->founders + setting->strangers ? 6 : 5;
     if (setting->has_checkpoints) options.checkpoint_folder = checkpoints;
     if (setting->has_checkpoints) options.checkpoint_every_ns = 1;
     const enum tutti_elastic_kind kind =
@@ -294,6 +295,7 @@ static int loop(struct model *model, struct tutti_elastic *elastic, const struct
     for (;;) {
         int is_committed = 0;
         const enum tutti_status begun = tutti_elastic_begin(elastic, &step);
+        if (begun == TUTTI_MISMATCH && rank < setting->founders + setting->strangers) return 0;
         if (begun != TUTTI_OK && begun == setting->ends_with) {
             /* and so it stays */
             RANKS_EXPECT(tutti_elastic_begin(elastic, &step) == begun);
@@ -338,7 +340,7 @@ static int train(struct tutti_comm *none, int process, int size, uint64_t seed, 
     for (int i = 0; i < WIDTH; i++) model.weights[i] = 0.01f * (float)((i * 7 + values) % 13);
     if (values == 0)
         for (int i = 0; i < 3; i++) model.table[TABLE * 400 * i] = (float)i;
-    if (process >= setting->founders) usleep(setting->joiner_pause_us);
+    if (process >= setting->founders + setting->strangers) usleep(setting->joiner_pause_us);
     if (process >= setting->founders) doom(process);
     const enum tutti_status opened = open_loop(&model, setting, process, &elastic);
     if (opened == TUTTI_INIT_TIMEOUT && setting->join_wait_ns > 0) return 0; /* not needed */
@@ -526,6 +528,20 @@ static void joiners_that_die_are_replaced(void **state)
             fail_msg("the joiner was to die after %u us", shared->faults[1].after_us);
         expect_same_bits();
     }
+}
+
+/* A process that has other arguments joins first: it has to go, and the next takes its place. */
+static void a_joiner_with_other_arguments_is_sent_away(void **state)
+{
+    struct setting setting = usual(2);
+    (void)state;
+    setting.strangers = 1;
+    setting.join_wait_ns = 8 * SECOND;
+    setting.joiner_pause_us = 500000;
+    begin_faults();
+    set_fault(0, 6, 1, BEFORE_EXCHANGE, 0);
+    assert_int_equal(run(&setting), 1);
+    expect_same_bits();
 }
 
 /* Founders and joiners die whenever it comes, also while others recover from a death. */
@@ -716,6 +732,7 @@ int main(void)
         cmocka_unit_test(shards_without_a_partner_come_from_the_last_checkpoint),
         cmocka_unit_test(fewer_ranks_keep_the_global_batch),
         cmocka_unit_test(joiners_that_die_are_replaced),
+        cmocka_unit_test(a_joiner_with_other_arguments_is_sent_away),
         cmocka_unit_test(deaths_at_any_time_leave_the_bits_as_they_are),
         cmocka_unit_test(a_team_that_shrank_grows_again),
         cmocka_unit_test(another_run_goes_on_from_a_checkpoint),

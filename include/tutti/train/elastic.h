@@ -192,7 +192,8 @@ struct tutti_elastic_step {
  * replace_wait_ns, for the transfer of state, and as tutti_comm_replace does. After a failure the
  * loop cannot go on. PROC_FAILED: fewer than size_min ranks are left; or some of the state is on no
  * rank and in no checkpoint; or the others went on without this rank. MINORITY: this rank is cut off;
- * end this process. MISMATCH: ranks gave other arrays or options; the message has two of them. Other
+ * end this process. MISMATCH: the first ranks gave different arrays or options, and the message has two
+ * of them; or this process joins with others than the ranks have, which go on without it. Other
  * statuses as tutti_comm_shrink, tutti_comm_replace and tutti_checkpoints_load. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_elastic_begin(struct tutti_elastic *elastic,
                                                                struct tutti_elastic_step *step);
