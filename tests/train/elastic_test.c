@@ -19,10 +19,12 @@
 
 #include <cmocka.h>
 
+#include "base/crc32c.h"
 #include "os/clock.h"
 #include "tests/kit/chance.h"
 #include "tests/kit/scratch.h"
 #include "tests/worlds/ranks.h"
+#include "train/elastic_move.h"
 #include "tutti/train/elastic.h"
 
 enum {
@@ -343,7 +345,10 @@ static int train(struct tutti_comm *none, int process, int size, uint64_t seed, 
     if (process >= setting->founders + setting->strangers) usleep(setting->joiner_pause_us);
     if (process >= setting->founders) doom(process);
     const enum tutti_status opened = open_loop(&model, setting, process, &elastic);
-    if (opened == TUTTI_INIT_TIMEOUT && setting->join_wait_ns > 0) return 0; /* not needed */
+    if (opened == TUTTI_INIT_TIMEOUT && setting->join_wait_ns > 0) { /* not needed */
+        free(model.table);
+        return 0;
+    }
     RANKS_EXPECT(opened == TUTTI_OK);
     if (process < setting->founders) doom(process); /* once there is a team */
     const int bad = loop(&model, elastic, setting, rank);
@@ -718,6 +723,50 @@ static void mistakes_are_named(void **state)
     assert_int_equal(ranks_run(3, &options, with_other_arguments, NULL), 0);
 }
 
+/* ------------------------------------------------------------------------------- pieces of state */
+
+/* Rank 0 sends two pieces; the checksum of the second is of other bytes. */
+static int with_a_wrong_checksum(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                 void *context)
+{
+    enum { BYTES = ELASTIC_PIECE_BYTES + 100 };
+    char *const bytes = calloc(2, BYTES);
+    struct elastic_moves moves = {0};
+    (void)size, (void)seed, (void)context;
+    RANKS_EXPECT(bytes != NULL);
+    for (int i = 0; rank == 0 && i < BYTES; i++) bytes[i] = (char)(i * 7);
+    elastic_moves_add(&moves, rank, 0, 1, bytes, bytes, BYTES);
+    RANKS_EXPECT(moves.count == 2);
+    RANKS_EXPECT(elastic_moves_run(&moves, comm) == TUTTI_OK);
+    RANKS_EXPECT(bytes[BYTES - 1] == (char)((BYTES - 1) * 7));
+    if (rank == 1) {
+        RANKS_EXPECT(moves.received_bytes == BYTES);
+        RANKS_EXPECT(elastic_moves_run(&moves, comm) == TUTTI_CORRUPT);
+        RANKS_EXPECT(strstr(tutti_error_message(), "rank 0") != NULL);
+    } else {
+        const size_t sizes[2] = {ELASTIC_PIECE_BYTES, 100};
+        uint32_t checks[2] = {crc32c(0, bytes, sizes[0]), crc32c(0, bytes, sizes[1])};
+        struct tutti_request *requests[4];
+        for (int i = 0; i < 2; i++) {
+            char *const at = bytes + (size_t)i * ELASTIC_PIECE_BYTES;
+            RANKS_EXPECT(tutti_send_start(at, sizes[i], TUTTI_UINT8, 1, 1, NULL, comm,
+                                          &requests[2 * i]) == TUTTI_OK);
+            RANKS_EXPECT(tutti_send_start(&checks[i], 1, TUTTI_UINT32, 1, 2, NULL, comm,
+                                          &requests[2 * i + 1]) == TUTTI_OK);
+        }
+        for (int i = 0; i < 4; i++) RANKS_EXPECT(tutti_wait(&requests[i]) == TUTTI_OK);
+    }
+    elastic_moves_release(&moves);
+    free(bytes);
+    return 0;
+}
+
+static void pieces_that_arrive_changed_are_found(void **state)
+{
+    (void)state;
+    assert_int_equal(ranks_run(2, NULL, with_a_wrong_checksum, NULL), 0);
+}
+
 int main(void)
 {
     setenv("TUTTI_SECRET", "the secret of this test, which nobody guesses", 1);
@@ -739,6 +788,7 @@ int main(void)
         cmocka_unit_test(the_loop_ends_if_too_few_ranks_or_too_little_state_is_left),
         cmocka_unit_test(a_failure_without_a_death_is_tried_again_but_not_for_ever),
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(pieces_that_arrive_changed_are_found),
     };
     const int failed = cmocka_run_group_tests(tests, learn_what_is_wanted, NULL);
     scratch_remove(folder);
