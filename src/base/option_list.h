@@ -133,6 +133,12 @@
     X(LAUNCH, SIZE, COUNT(1, 65536), "", "The number of ranks.")                                                                    \
     X(LAUNCH, JOB_ID, TEXT("any text"), "",                                                                                         \
       "Distinguishes this job from the user's other jobs, [under every launcher](../how-to/launchers.md). The same on all ranks.")  \
+    X(LAUNCH, ELASTIC_STORE, TEXT("a directory"), "",                                                                               \
+      "Where ranks of an [elastic loop](../how-to/elastic.md) and processes that join it find each other; `tutti-run --elastic` "   \
+      "sets it.")                                                                                                                   \
+    X(LAUNCH, ELASTIC_JOIN, BOOLEAN, "0",                                                                                           \
+      "`1`: this process joins an [elastic loop](../how-to/elastic.md) that has begun; `tutti-run --elastic` sets it for "          \
+      "processes that it starts later.")                                                                                            \
     X(LAUNCH, PODS, COUNT(1, 65536), "",                                                                                            \
       "The number of pods in an [Indexed Job](../how-to/launchers.md#an-indexed-job-or-jobset) of Kubernetes.")                     \
     X(LAUNCH, RANKS_PER_POD, COUNT(1, 65536), "", "The number of ranks in each pod of an Indexed Job.")                             \

@@ -11,6 +11,7 @@
 #include "tutti/train/checkpoint.h"
 #include "tutti/train/compress.h"
 #include "tutti/train/local.h"
+#include "tutti/train/elastic.h"
 #include "tutti/train/pipeline.h"
 #include "tutti/train/shards.h"
 

@@ -19,6 +19,7 @@
 #include "base/option.h"
 #include "child.h"
 #include "descendants.h"
+#include "elastic.h"
 #include "message.h"
 #include "orders.h"
 #include "os/clock.h"
@@ -38,8 +39,10 @@ struct rank {
     pid_t pid;
     bool running;
     bool just_ended;
-    int status;                /* as from waitpid, once it has ended */
-    struct stream *streams[2]; /* stdout and stderr, or NULL */
+    int status; /* as from waitpid, once it has ended */
+    int restart_count;
+    uint64_t started_ns, restart_at_ns; /* 0: not to be started again */
+    struct stream *streams[2];          /* stdout and stderr, or NULL */
 };
 
 struct keeper {
@@ -49,6 +52,7 @@ struct keeper {
     struct outlet outlet;
     struct rank *ranks;
     int running_count;
+    int finished_count; /* ranks that have ended well */
     struct pollfd *polls;
     enum phase phase;
     uint64_t phase_deadline_ns;
@@ -117,22 +121,24 @@ static void set_number(const char *name, int number)
     setenv(name, text, 1);
 }
 
-static void set_environment(const struct run_options *options, int index)
+static void set_environment(const struct run_options *options, int index, bool joins)
 {
+    if (options->elastic_min > 0) set_number(option_names.ELASTIC_JOIN, joins);
     set_number(option_names.RANK, options->ranks[index]);
     set_number(option_names.SIZE, options->size);
     setenv(option_names.JOB_ID, options->job_id, 1);
     set_number("RANK", options->ranks[index]);
     set_number("WORLD_SIZE", options->size);
     set_number("LOCAL_RANK", index);
-    set_number("LOCAL_WORLD_SIZE", options->rank_count);
+    set_number("LOCAL_WORLD_SIZE", options->rank_count - options->spare_count);
     set_number("GROUP_RANK", options->node_index);
     set_number("GROUP_WORLD_SIZE", options->node_count);
     setenv("MASTER_ADDR", options->master_address, 1);
     set_number("MASTER_PORT", options->master_port);
 }
 
-static int open_output(const struct run_options *options, int rank, const char *suffix)
+static int open_output(const struct run_options *options, int rank, const char *suffix,
+                       bool is_first)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/rank-%d.%s", options->output_folder, rank, suffix) >=
@@ -140,7 +146,7 @@ static int open_output(const struct run_options *options, int rank, const char *
         errno = ENAMETOOLONG;
         return -1;
     }
-    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    return open(path, O_WRONLY | O_CREAT | (is_first ? O_TRUNC : 0) | O_APPEND | O_CLOEXEC, 0666);
 }
 
 static int pin_to_core(const struct keeper *keeper, int index)
@@ -158,6 +164,8 @@ static struct start_error become_rank(const struct keeper *keeper, int index, pi
                                       const int streams[2])
 {
     const struct run_options *options = keeper->options;
+    const bool is_first = keeper->ranks[index].restart_count == 0;
+    const bool is_spare = index >= options->rank_count - options->spare_count;
     /* The keeper may have died before the kernel knew that we want to go with it. */
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
     if (getppid() != keeper_pid) _exit(RUN_FAILED);
@@ -166,16 +174,16 @@ static struct start_error become_rank(const struct keeper *keeper, int index, pi
     int outputs[2] = {streams[0], streams[1]};
     int rank = options->ranks[index];
     if (*options->output_folder != '\0') {
-        outputs[0] = open_output(options, rank, "out");
-        outputs[1] = open_output(options, rank, "err");
+        outputs[0] = open_output(options, rank, "out", is_first);
+        outputs[1] = open_output(options, rank, "err", is_first);
         if (outputs[0] < 0 || outputs[1] < 0) return (struct start_error){STEP_OUTPUT, errno};
     }
-    int input = index == 0 ? options->stdin_fd : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int input = index == 0 && is_first ? options->stdin_fd : open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (input < 0 || dup2(input, 0) < 0 || dup2(outputs[0], 1) < 0 || dup2(outputs[1], 2) < 0)
         return (struct start_error){STEP_SETUP, errno};
     if (options->pin && pin_to_core(keeper, index) != 0)
         return (struct start_error){STEP_PIN, errno};
-    set_environment(options, index);
+    set_environment(options, index, is_spare || !is_first);
     setrlimit(RLIMIT_NOFILE, &keeper->files_before);
     sigprocmask(SIG_SETMASK, &options->signals_before, NULL);
     execvp(options->program, options->arguments);
@@ -273,6 +281,7 @@ static bool start_rank(struct keeper *keeper, int index)
         _exit(sent == sizeof error ? 0 : RUN_FAILED);
     }
     rank->running = true;
+    rank->started_ns = clock_now_ns();
     ++keeper->running_count;
     setpgid(rank->pid, rank->pid); /* both sides do, or one of them would be late for kill() */
     for (int i = 0; i < 3; ++i) {
@@ -389,9 +398,97 @@ static void begin_grace(struct keeper *keeper, uint64_t now)
     keeper->phase_deadline_ns = now + keeper->options->grace_ns;
 }
 
+/* Ranks of an elastic job that run, or will. */
+static int count_alive(const struct keeper *keeper)
+{
+    int count = 0;
+    for (int i = 0; i < keeper->options->rank_count; ++i)
+        count += keeper->ranks[i].running || keeper->ranks[i].restart_at_ns > 0;
+    return count;
+}
+
+static bool has_team(const struct keeper *keeper)
+{
+    bool found = false;
+    for (int i = 0; i < keeper->options->rank_count && !found; ++i)
+        found = keeper->ranks[i].running && elastic_is_member(keeper->ranks[i].pid);
+    return found;
+}
+
+/* Whether the job goes on without the rank that has failed, or with it once more. */
+static bool goes_on(struct keeper *keeper, int index, uint64_t now)
+{
+    struct rank *rank = &keeper->ranks[index];
+    const struct run_options *options = keeper->options;
+    char how[80];
+    if (options->elastic_min == 0 || keeper->phase != RUNNING || keeper->ending_order_count > 0 ||
+        !has_team(keeper))
+        return false;
+    const bool again = rank->restart_count < options->restart_max;
+    if (!again && count_alive(keeper) < options->elastic_min) return false;
+    child_describe_end(rank->status, how, sizeof how);
+    if (again) {
+        rank->restart_at_ns =
+            now + 1 + elastic_pause_ns(now - rank->started_ns, rank->restart_count);
+        ++rank->restart_count;
+        outlet_say(&keeper->outlet, "rank %d (pid %d) %s; starting it again, %d of %d times",
+                   options->ranks[index], (int)rank->pid, how, rank->restart_count,
+                   options->restart_max);
+    } else {
+        outlet_say(&keeper->outlet, "rank %d (pid %d) %s; it has been started again %d times",
+                   options->ranks[index], (int)rank->pid, how, rank->restart_count);
+    }
+    return true;
+}
+
+/* The lines of the rank that died come first. */
+static void restart_rank(struct keeper *keeper, int index, uint64_t now)
+{
+    struct rank *rank = &keeper->ranks[index];
+    bool is_done = true;
+    for (int i = 0; i < 2; ++i) {
+        if (rank->streams[i] == NULL) continue;
+        stream_end(rank->streams[i]);
+        is_done = stream_is_done(rank->streams[i]) && is_done;
+    }
+    if (!is_done) {
+        rank->restart_at_ns = now + LINGER_NS;
+        return;
+    }
+    for (int i = 0; i < 2; ++i) {
+        stream_free(rank->streams[i]);
+        rank->streams[i] = NULL;
+    }
+    rank->restart_at_ns = 0;
+    if (keeper->options->start_timeout_ns != NEVER)
+        keeper->start_by_ns = now + keeper->options->start_timeout_ns;
+    if (!start_rank(keeper, index)) begin_grace(keeper, now);
+}
+
+static void restart_ranks(struct keeper *keeper, uint64_t now)
+{
+    for (int i = 0; i < keeper->options->rank_count; ++i) {
+        const uint64_t at_ns = keeper->ranks[i].restart_at_ns;
+        if (at_ns > 0 && keeper->phase != RUNNING) keeper->ranks[i].restart_at_ns = 0;
+        if (at_ns > 0 && at_ns <= now && keeper->phase == RUNNING) restart_rank(keeper, i, now);
+    }
+}
+
+/* The loop of an elastic job is over for all ranks at once; spares do not know it. */
+static void rank_finished(struct keeper *keeper, uint64_t now)
+{
+    if (keeper->options->elastic_min == 0) return;
+    ++keeper->finished_count;
+    begin_grace(keeper, now);
+    if (keeper->finished_count >= keeper->options->size && keeper->phase == GRACE)
+        keeper->phase_deadline_ns = now;
+}
+
 static void rank_failed(struct keeper *keeper, int index, uint64_t now)
 {
     const struct rank *rank = &keeper->ranks[index];
+    if (goes_on(keeper, index, now)) return;
+    if (keeper->finished_count > 0 && keeper->phase > GRACE) return; /* a spare that was ended */
     decide(keeper, child_exit_code(rank->status));
     if (keeper->phase > GRACE) return; /* as we asked it to */
     bool as_user_asked = WIFSIGNALED(rank->status) && WTERMSIG(rank->status) == keeper->last_order;
@@ -447,7 +544,10 @@ static bool reap(struct keeper *keeper, uint64_t now)
             if (!rank->just_ended || (WIFSIGNALED(rank->status) != 0) != (killed != 0)) continue;
             rank->just_ended = false;
             drain(rank);
-            if (rank->status != 0) rank_failed(keeper, i, now);
+            if (rank->status != 0)
+                rank_failed(keeper, i, now);
+            else
+                rank_finished(keeper, now);
         }
     }
     return children_left;
@@ -499,7 +599,8 @@ static void read_children(struct keeper *keeper, uint64_t now)
     while (read(keeper->children_fd, info, sizeof info) > 0)
         ;
     bool children_left = reap(keeper, now);
-    if (keeper->running_count == 0 && keeper->phase < LINGERING) {
+    if (keeper->running_count == 0 && keeper->phase < LINGERING &&
+        (keeper->phase != RUNNING || count_alive(keeper) == 0)) {
         keeper->phase = LINGERING;
         keeper->phase_deadline_ns = now + LINGER_NS;
     }
@@ -519,6 +620,7 @@ static void check_deadlines(struct keeper *keeper, uint64_t now)
             keeper->phase = DONE;
         }
     }
+    restart_ranks(keeper, now);
     if (now < keeper->phase_deadline_ns) return;
     switch (keeper->phase) {
     case GRACE: terminate_ranks(keeper, now); break;
@@ -557,6 +659,10 @@ static int poll_timeout_ms(const struct keeper *keeper, uint64_t now)
 {
     uint64_t until = keeper->phase_deadline_ns;
     if (keeper->timeout_at_ns < until) until = keeper->timeout_at_ns;
+    for (int i = 0; i < keeper->options->rank_count; ++i) {
+        const uint64_t at_ns = keeper->ranks[i].restart_at_ns;
+        if (at_ns > 0 && at_ns < until) until = at_ns;
+    }
     return milliseconds(until, now);
 }
 

@@ -17,6 +17,9 @@
  *                                        v
  *                LINGERING: what ranks left behind may finish writing ── 200 ms ──> FLUSHING
  *
+ * In an elastic job a rank that fails is started again, as a process that joins (elastic.h). GRACE
+ * begins with the first rank that ends well, or if too few ranks are left.
+ *
  * An order is one byte (orders.h).
  */
 #ifndef TUTTI_TOOLS_RUN_KEEPER_H
@@ -42,7 +45,10 @@ enum run_exit {
 /* The part of a job that is on one host. */
 struct run_options {
     int size;         /* ranks of the job */
-    int rank_count;   /* ranks on this host */
+    int rank_count;   /* ranks on this host, spares included */
+    int spare_count;  /* the last of them: they join when a rank has died */
+    int elastic_min;  /* with fewer ranks left the job ends; 0: when the first rank dies */
+    int restart_max;  /* of each rank of an elastic job */
     const int *ranks; /* their numbers, ascending */
     int node_index, node_count;
     const char *host;  /* its name in messages; "" if there is only one host */

@@ -27,6 +27,7 @@
 #include "base/option.h"
 #include "conductor.h"
 #include "descendants.h"
+#include "elastic.h"
 #include "options.h"
 #include "program.h"
 
@@ -281,15 +282,20 @@ static int run_here(struct command_line *line)
     if (code < 0 && *run->output_folder != '\0') code = program_make_folder(run->output_folder, "");
     if (code >= 0) return code;
     if (!make_secret()) return RUN_FAILED;
-    for (int i = 0; i < line->rank_count; ++i) ranks[i] = i;
+    char store[ELASTIC_STORE_BYTES] = "";
+    if (run->elastic_min > 0 && !elastic_make_store(store)) return RUN_FAILED;
+    for (int i = 0; i < line->rank_count + run->spare_count; ++i) ranks[i] = i;
     run->program = program;
-    run->size = run->rank_count = line->rank_count;
+    run->size = line->rank_count;
+    run->rank_count = line->rank_count + run->spare_count;
     run->start_timeout_ns = line->start_timeout_ns;
     run->ranks = ranks;
     run->node_count = 1;
     if (run->master_address == NULL) run->master_address = "127.0.0.1";
     if (run->master_port == 0) run->master_port = free_port();
-    return start(&(struct work){run_keeper, run, run, NULL});
+    code = start(&(struct work){run_keeper, run, run, NULL});
+    elastic_remove_store(store);
+    return code;
 }
 
 /* ----------------------------------------------------------------------------- on several hosts */
@@ -424,6 +430,7 @@ int main(int argument_count, char **arguments)
     char job_id[33];
     struct command_line line = {.run = {.prefix = true,
                                         .grace_ns = UINT64_C(5000000000),
+                                        .restart_max = 10,
                                         .colours = {coloured(1), coloured(2)},
                                         .host = "",
                                         .token = "",

@@ -27,6 +27,11 @@ static const char usage[] =
     "      --output DIR     write each rank's output to DIR/rank-R.out and DIR/rank-R.err\n"
     "      --pin            pin the r-th rank of a host to the r-th CPU that tutti-run may\n"
     "                       use, modulo their number\n"
+    "      --elastic MIN    go on when ranks of an elastic loop die: start them again, as\n"
+    "                       processes that join, and end the job only if fewer than MIN\n"
+    "                       ranks are left (one host)\n"
+    "      --spares K       start K more processes, which join when a rank has died\n"
+    "      --restarts R     start each rank again at most R times (default 10)\n"
     "      --grace SEC      time for the other ranks to end after the first failure (default 5)\n"
     "      --timeout SEC    end all ranks after that time\n"
     "      --master-addr A  MASTER_ADDR for the ranks (default: 127.0.0.1, or the first host)\n"
@@ -144,6 +149,9 @@ enum {
     OUTPUT,
     PIN,
     ENCRYPT,
+    ELASTIC,
+    SPARES,
+    RESTARTS,
     GRACE,
     TIMEOUT,
     MASTER_ADDRESS,
@@ -206,6 +214,18 @@ static int take_option(int option, struct command_line *line)
     case ENCRYPT:
         if (setenv(option_names.ENCRYPTION, "on", 1) != 0) return out_of_memory();
         break;
+    case ELASTIC:
+        if (!parse_integer(optarg, 1, HOST_RANKS_MAX, &run->elastic_min))
+            return usage_error("--elastic wants a number of ranks from 1 to 1024, not ", optarg);
+        break;
+    case SPARES:
+        if (!parse_integer(optarg, 0, HOST_RANKS_MAX, &run->spare_count))
+            return usage_error("--spares wants a number from 0 to 1024, not ", optarg);
+        break;
+    case RESTARTS:
+        if (!parse_integer(optarg, 0, 1000000, &run->restart_max))
+            return usage_error("--restarts wants a number from 0 to 1000000, not ", optarg);
+        break;
     case GRACE:
         if (!parse_seconds(optarg, &run->grace_ns))
             return usage_error("--grace wants seconds, not ", optarg);
@@ -229,6 +249,18 @@ static int take_option(int option, struct command_line *line)
     return -1;
 }
 
+static int check_elastic(const struct command_line *line)
+{
+    const struct run_options *run = &line->run;
+    if (run->elastic_min == 0 && run->spare_count > 0)
+        return usage_error("--spares needs --elastic MIN", "");
+    if (run->elastic_min > 0 && line->hosts.count > 0)
+        return usage_error("--elastic starts ranks again on one host only, without --hosts", "");
+    if (run->elastic_min > line->rank_count)
+        return usage_error("--elastic MIN is more than the ranks of -n", "");
+    return -1;
+}
+
 int command_line_read(int argument_count, char **arguments, struct command_line *line)
 {
     static const struct option list[] = {{"ranks", required_argument, NULL, 'n'},
@@ -237,6 +269,9 @@ int command_line_read(int argument_count, char **arguments, struct command_line 
                                          {"output", required_argument, NULL, OUTPUT},
                                          {"pin", no_argument, NULL, PIN},
                                          {"encrypt", no_argument, NULL, ENCRYPT},
+                                         {"elastic", required_argument, NULL, ELASTIC},
+                                         {"spares", required_argument, NULL, SPARES},
+                                         {"restarts", required_argument, NULL, RESTARTS},
                                          {"grace", required_argument, NULL, GRACE},
                                          {"timeout", required_argument, NULL, TIMEOUT},
                                          {"master-addr", required_argument, NULL, MASTER_ADDRESS},
@@ -263,8 +298,10 @@ int command_line_read(int argument_count, char **arguments, struct command_line 
     if (line->is_agent) return -1;
     if (line->rank_count == 0 && line->hosts.count == 0)
         return usage_error("how many ranks? -n N is missing", "");
-    if (line->hosts.count == 0 && line->rank_count > HOST_RANKS_MAX)
-        return too_many_ranks(line->rank_count);
+    if (line->hosts.count == 0 && line->rank_count + line->run.spare_count > HOST_RANKS_MAX)
+        return too_many_ranks(line->rank_count + line->run.spare_count);
+    const int code = check_elastic(line);
+    if (code >= 0) return code;
     if (optind == argument_count) return usage_error("which program? PROGRAM is missing", "");
     line->run.arguments = arguments + optind;
     return -1;

@@ -24,6 +24,7 @@ FURTHER_HEADERS = [
     SERVER_HEADER,
     ROOT / "include" / "tutti" / "plan.h",
 ]  # they include the other one
+ELASTIC_HEADER = ROOT / "include" / "tutti" / "train" / "elastic.h"
 TRAIN = ROOT / "include" / "tutti" / "train"
 TRAIN_HEADERS = [TRAIN / "compress.h", TRAIN / "local.h", TRAIN / "adapt.h"]  # each includes what it needs
 
@@ -64,6 +65,12 @@ TRAIN_STRUCTS = {
     "tutti_adapt_decision": _header.AdaptDecision,
     "tutti_batch_by_noise": _header.BatchByNoise,
     "tutti_bounded_when_slow": _header.BoundedWhenSlow,
+    "tutti_elastic_array": _header.ElasticArray,
+    "tutti_elastic_options": _header.ElasticOptions,
+    "tutti_elastic_part": _header.ElasticPart,
+    "tutti_elastic_step": _header.ElasticStep,
+    "tutti_elastic_counters": _header.ElasticCounters,
+    "tutti_elastic_costs": _header.ElasticCosts,
 }
 SPARSE_STRUCTS = {
     "tutti_sparse_rows": _header.SparseRows,
@@ -120,7 +127,7 @@ def test_constants_and_structs_are_those_of_the_header(tmp_path):
     lines = "".join(f'    printf("%lld\\n", (long long)({text}));\n' for text, _ in wanted)
     source = tmp_path / "values.c"
     source.write_text(
-        f'#include <stdio.h>\n#include "tutti/server.h"\n#include "tutti/sparse.h"\n#include "tutti/train/adapt.h"\n#include "tutti/train/compress.h"\n#include "tutti/train/local.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
+        f'#include <stdio.h>\n#include "tutti/server.h"\n#include "tutti/sparse.h"\n#include "tutti/train/adapt.h"\n#include "tutti/train/compress.h"\n#include "tutti/train/local.h"\n#include "tutti/train/elastic.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
     )
     program = tmp_path / "values"
     subprocess.run([compiler, "-I", ROOT / "include", source, "-o", program], check=True)
@@ -185,6 +192,12 @@ def test_every_function_of_blocks_for_training_is_here():
     of_blocks = ("compressor_", "local_", "adapt_", "noise_")
     assert {name for name in declared if name.startswith(of_blocks)} <= known.keys()
     assert {name: declared[name] for name in known} == known
+
+
+def test_every_function_of_elastic_loops_is_here():
+    known = {name: len(arguments) for name, (_, arguments) in _header.ELASTIC_FUNCTIONS.items()}
+    declared = functions_of(ELASTIC_HEADER)
+    assert {name: declared[name] for name in declared if name.startswith("elastic_")} == known
 
 
 def test_versions_of_package_and_library_are_told():

@@ -617,6 +617,96 @@ class CheckpointTensor(ctypes.Structure):
     ]
 
 
+class ElasticArray(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("kind", Int),
+        ("dtype", Int),
+        ("count", Size),
+        ("data", Pointer),
+    ]
+
+
+class ElasticOptions(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("comm_options", Pointer),
+        ("store", Pointer),
+        ("joins", Int),
+        ("size_min", Int),
+        ("update", Int),
+        ("partner", Int),
+        ("partner_distance", Int),
+        ("replace_wait_ns", ctypes.c_uint64),
+        ("grow_every_ns", ctypes.c_uint64),
+        ("grow_wait_ns", ctypes.c_uint64),
+        ("join_wait_ns", ctypes.c_uint64),
+        ("step_count", ctypes.c_uint64),
+        ("batch", ctypes.c_uint64),
+        ("sample_count", ctypes.c_uint64),
+        ("seed", ctypes.c_uint64),
+        ("checkpoint_folder", ctypes.c_char_p),
+        ("checkpoint_every_ns", ctypes.c_uint64),
+        ("mttf_ns", ctypes.c_uint64),
+        ("attempt_max", Int),
+        ("reserved", Int),
+    ]
+
+
+class ElasticPart(ctypes.Structure):
+    _fields_ = [("first", Size), ("count", Size), ("data", Pointer)]
+
+
+class ElasticStep(ctypes.Structure):
+    _fields_ = (
+        [("size_bytes", Size)]
+        + [
+            (name, ctypes.c_uint64)
+            for name in (
+                "number",
+                "epoch",
+                "first",
+                "count",
+                "batch_first",
+                "batch_count",
+                "generation",
+            )
+        ]
+        + [(name, Int) for name in ("rank", "size", "attempt", "is_over")]
+    )
+
+
+class ElasticCounters(ctypes.Structure):
+    _fields_ = [("size_bytes", Size)] + [
+        (name, ctypes.c_uint64)
+        for name in (
+            "steps",
+            "samples",
+            "repeated",
+            "undone",
+            "failures",
+            "replaced",
+            "teams",
+            "checkpoints",
+            "elapsed_ns",
+            "productive_ns",
+            "checkpoint_ns",
+            "write_ns",
+            "interval_ns",
+            "outage_ns",
+            "outage_max_ns",
+            "received_bytes",
+        )
+    ]
+
+
+class ElasticCosts(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_double)
+        for name in ("nodes", "failure_rate", "restart_s", "write_s", "interval_s")
+    ]
+
+
 TRAIN_FUNCTIONS = {
     "compressor_create": (Int, (Pointer, Size, Pointer, Pointer, Pointer)),
     "compressor_free": (Int, (Pointer,)),
@@ -793,3 +883,18 @@ class BoundedWhenSlow(ctypes.Structure):
         ("in_a_row", Int),
         ("reserved", Int),
     ]
+ELASTIC_FUNCTIONS = {
+    "elastic_open": (Int, (Pointer, Size, Pointer, Pointer)),
+    "elastic_close": (Int, (Pointer,)),
+    "elastic_comm": (Pointer, (Pointer,)),
+    "elastic_shard": (Int, (Pointer, Size, Pointer)),
+    "elastic_begin": (Int, (Pointer, Pointer)),
+    "elastic_commit": (Int, (Pointer, Int, Pointer)),
+    "elastic_sample": (ctypes.c_uint64, (Pointer, ctypes.c_uint64, ctypes.c_uint64)),
+    "elastic_count": (Int, (Pointer, Pointer)),
+    "elastic_report": (Int, (Pointer, Pointer, Size)),
+    "elastic_mttf": (ctypes.c_double, (Pointer,)),
+    "elastic_young": (ctypes.c_double, (Pointer,)),
+    "elastic_daly": (ctypes.c_double, (Pointer,)),
+    "elastic_ettr": (ctypes.c_double, (Pointer,)),
+}

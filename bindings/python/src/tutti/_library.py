@@ -37,7 +37,11 @@ class Library:
 
     def __getattr__(self, name: str) -> Any:
         # Only called for what is not here yet.
-        found = _header.FUNCTIONS.get(name) or _header.TRAIN_FUNCTIONS.get(name)
+        found = (
+            _header.FUNCTIONS.get(name)
+            or _header.TRAIN_FUNCTIONS.get(name)
+            or _header.ELASTIC_FUNCTIONS.get(name)
+        )
         if found is None:
             raise AttributeError(name)
         result, arguments = found
