@@ -16,7 +16,7 @@ tutti_folder(library src/os
     IF TUTTI_OPENSSL tls_openssl.c ELSE tls_absent.c)
 
 tutti_folder(library src/plan
-    budget.c build.c vector_clock.c fault.c fingerprint.c flow.c form.c placement.c plan.c text.c value.c verify.c
+    budget.c build.c vector_clock.c fault.c fingerprint.c flow.c form.c placement.c plan.c rounding.c text.c value.c verify.c
     verify_order.c verify_placement.c verify_results.c verify_state.c wiring.c)
 
 tutti_folder(library src/topo

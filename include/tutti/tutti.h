@@ -567,8 +567,9 @@ struct tutti_call_options {
                              of tutti/encode.h, on which links, and whether it is "allowed" (where
                              it is expected to be faster) or "required": "bfloat16/hosts/allowed".
                              NULL: the communicator's rules; "none": as it is. The same on all
-                             ranks. UNSUPPORTED: a call that is no allreduce of float32 with sum or
-                             avg, or is deterministic. */
+                             ranks. UNSUPPORTED: elements that the encoding does not take, an op
+                             other than sum and avg, a v form, a barrier; a deterministic call that
+                             reduces, or does not say "required". */
 };
 #define TUTTI_CALL_OPTIONS_INIT                                            \
     {                                                                      \
@@ -655,7 +656,8 @@ TUTTI_OPERATION enum tutti_status tutti_reduce(const void *send, void *recv, siz
                                                enum tutti_dtype dtype, tutti_op op, int root,
                                                struct tutti_comm *comm);
 /* broadcast: recv[count] on every rank = send[count] of root; send is ignored elsewhere.
- * In place: recv == send on root, where it is then only read. */
+ * In place: recv == send on root, where it is then only read, unless the call is encoded: then it
+ * is rounded there, as on the other ranks. */
 TUTTI_OPERATION enum tutti_status tutti_broadcast(const void *send, void *recv, size_t count,
                                                   enum tutti_dtype dtype, int root,
                                                   struct tutti_comm *comm);

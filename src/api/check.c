@@ -81,9 +81,9 @@ static enum tutti_status check_encoding(const struct arguments *a, const char *t
                                          .op = call->what.op,
                                          .varies = call->what.varies,
                                          .deterministic = call->deterministic};
-    const char *const why = call_encoding_why_never(&asked);
+    const char *const why = call_encoding_why_never(&asked, &wish);
     if (call->extra != NULL) call->refused = call_program_check_encoding(comm, call);
-    if (why == NULL || wish.encoding == TUTTI_ENCODING_NONE) return TUTTI_OK;
+    if (why == NULL) return TUTTI_OK;
     return error_set(TUTTI_UNSUPPORTED, "tutti_%s: options.encoding is \"%.40s\": %s", name_of(a),
                      text, why);
 }

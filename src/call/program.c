@@ -223,6 +223,7 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
                                        .rank_count = comm->team.size,
                                        .root = what->root,
                                        .in_place = call->in_place,
+                                       .encodes = encoding.encoding != NULL,
                                        .radix = choice.radix,
                                        .order = order_for(comm, call),
                                        .levels = hosts != NULL ? &levels : NULL};
@@ -247,10 +248,13 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
         .algorithm = choice.algorithm->name,
         .in_place = call->in_place,
         .shares_cores = comm->team.members.shares_cores};
-    const struct kernel_set encoding_set = encoding_kernels(options.level, TUTTI_FLOAT32);
-    options.encoding = encoding.encoding;
-    options.places = encoding.places;
-    options.encoding_kernels = encoding.encoding != NULL ? &encoding_set : NULL;
+    struct kernel_set encoding_set;
+    if (encoding.encoding != NULL) {
+        encoding_set = encoding_kernels(options.level, what->dtype);
+        options.encoding = encoding.encoding;
+        options.places = encoding.places;
+        options.encoding_kernels = &encoding_set;
+    }
     if (call_is_on_device(call)) on_device_bind(call, &options);
     bind_to_transport(&options, comm->team.transports.set.all);
     const enum tutti_status status = bind_program(plan, &options, program);

@@ -32,6 +32,13 @@ static const char *levels_text(const struct ranked *ranked)
     return ranked->only_hosts ? " (hosts)" : "";
 }
 
+static bool is_ranked(const struct ranking *ranking, const struct algorithm *algorithm)
+{
+    for (int i = 0; i < ranking->count; i++)
+        if (ranking->ranked[i].algorithm == algorithm) return true;
+    return false;
+}
+
 static void say_all(const struct choose_call *call, const struct ranking *ranking,
                     struct writer *writer)
 {
@@ -45,7 +52,7 @@ static void say_all(const struct choose_call *call, const struct ranking *rankin
     for (int i = 0; i < algo_count; i++) {
         const char *const why_not = choose_why_not(call, &algo_list[i]);
         if (algo_list[i].collective == call->question.collective && why_not != NULL &&
-            (algo_list[i].needs_levels || algo_list[i].needs_power_of_two))
+            !is_ranked(ranking, &algo_list[i]))
             say(writer, "              -  %s: %s\n", algo_list[i].name, why_not);
     }
 }

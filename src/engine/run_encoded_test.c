@@ -1,7 +1,7 @@
 /* One thread, so the thread sanitizer has nothing to see.
  *
  * ctest: label=notsan */
-/* Programs whose links are encoded, on all links and between hosts: every rank has the same bits,
+/* Allreduces whose links are encoded, on all links and between hosts: every rank has the same bits,
  * near the sum or exactly the sum; two ways of rounding that are wrong are found. */
 #include <math.h>
 #include <setjmp.h>
@@ -239,11 +239,16 @@ static struct engine_mood mood_of(uint64_t seed)
                                 .shares = seed % 7 < 3 ? 0 : 1 + (unsigned)(seed % 3)};
 }
 
+static bool has_owners(const struct algorithm *algorithm)
+{
+    return algorithm->collective == COLLECTIVE_ALLREDUCE && algorithm->has_owners;
+}
+
 /* One rank may decode what the next one encodes, but units of several elements are for plans that
  * send to owners. */
 static bool takes(const struct algorithm *algorithm, enum tutti_encoding encoding)
 {
-    return algorithm->has_owners &&
+    return has_owners(algorithm) &&
            (encoding_unit_elements(encoding) == 1 || algorithm->sends_to_owners);
 }
 
@@ -331,14 +336,16 @@ static void numbers_that_an_encoding_has_are_summed_exactly(void **state)
 
 /* --------------------------------------------------------------------------------- planted bugs */
 
-static bool never(const struct rank_plan *rank_plan, uint32_t step, const int *places)
+static bool never(const struct rank_plan *rank_plan, uint32_t step, const int *places, bool in_place)
 {
-    (void)rank_plan, (void)step, (void)places;
+    (void)rank_plan, (void)step, (void)places, (void)in_place;
     return false;
 }
 
-static bool for_encoded_links(const struct rank_plan *rank_plan, uint32_t step, const int *places)
+static bool for_encoded_links(const struct rank_plan *rank_plan, uint32_t step, const int *places,
+                              bool in_place)
 {
+    (void)in_place;
     const struct plan_step *const at = &rank_plan->steps[step];
     bool any = false;
     for (uint32_t i = 0; i < at->target_count; i++)
@@ -352,7 +359,7 @@ static void an_owner_that_keeps_its_result_unrounded_is_found(void **state)
     static const int places[ENGINE_RANKS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
     for (int a = 0; a < algo_count; a++) {
         const struct algorithm *algorithm = &algo_list[a];
-        if (!algorithm->has_owners || algorithm->needs_levels || !algo_supports(algorithm, 5))
+        if (!has_owners(algorithm) || algorithm->needs_levels || !algo_supports(algorithm, 5))
             continue;
         struct job job = {.algorithm = algorithm,
                           .size = 5,
@@ -374,7 +381,7 @@ static void a_host_of_an_owner_that_keeps_its_result_unrounded_is_found(void **s
     int found = 0;
     host_map_init(&map, &shape, CONTIGUOUS, 1);
     for (int a = 0; a < algo_count; a++) {
-        if (!algo_list[a].has_owners || !algo_supports_levels(&algo_list[a], map.rank_count))
+        if (!has_owners(&algo_list[a]) || !algo_supports_levels(&algo_list[a], map.rank_count))
             continue;
         const struct job job = {.algorithm = &algo_list[a],
                                 .size = map.rank_count,

@@ -32,8 +32,10 @@ void start_copy(struct operation *operation, struct run_send *send, void *place,
     const struct kernel_format from = {NULL, program->kinds[send->buffer]};
     const struct kernel_encoding *const encoding =
         program->tx_links[send - operation->sends].encoding;
-    const bool has_formats = program->has_formats || encoding != NULL;
-    const struct kernel_formats formats = {.destination = {encoding, memory}, .sources = &from};
+    const bool has_formats = program->has_formats || encoding != NULL || send->rounds;
+    const struct kernel_formats formats = {.destination = {encoding, memory},
+                                           .sources = &from,
+                                           .through = send->rounds ? program->encoding : NULL};
     for (size_t done = 0, run; done < bytes; done += run) {
         run = bytes - done;
         const void *const source =
