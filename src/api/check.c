@@ -163,10 +163,7 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
     switch (a->shape) {
     case SHAPE_EVEN: TRY(check_even(a, comm, call)); break;
     case SHAPE_VARYING: TRY(blocks_check_varying(a, comm, call)); break;
-    case SHAPE_LIST:
-        TRY(blocks_check_lists(a, comm, call));
-        call->refused = call_program_check_encoding(comm, call);
-        break;
+    case SHAPE_LIST: TRY(blocks_check_lists(a, comm, call)); break;
     }
     struct tutti_call_options own;
     enum tutti_status status = TUTTI_OK;

@@ -157,16 +157,9 @@ enum tutti_status call_program_check_encoding(const struct tutti_comm *comm, con
     struct call_encoding encoding;
     find_encoding(comm, call, &encoding);
     if (encoding.encoding == NULL) return TUTTI_OK;
-    const struct call_extra *const extra = call->extra;
-    const bool is_list = extra != NULL && (extra->segments[0] != NULL || extra->segments[1] != NULL);
-    if (call_is_on_device(call))
-        return error_set(TUTTI_UNSUPPORTED, "encoding %s: a buffer lies in memory of a device",
-                         encoding.encoding->name);
-    if (is_list && encoding.encoding->unit_elements > 1)
-        return error_set(TUTTI_UNSUPPORTED,
-                         "encoding %s: a unit of %u elements may lie in two tensors of a list",
-                         encoding.encoding->name, encoding.encoding->unit_elements);
-    return TUTTI_OK;
+    if (!call_is_on_device(call)) return TUTTI_OK;
+    return error_set(TUTTI_UNSUPPORTED, "encoding %s: a buffer lies in memory of a device",
+                     encoding.encoding->name);
 }
 
 /* Bits must not depend on where ranks run when they are to be the same for good, and operands stay

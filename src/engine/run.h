@@ -138,6 +138,8 @@ struct operation {
     struct flight *flights; /* of each lane */
     struct kernel_format *source_formats, *place_formats;
     uint32_t flight_capacity, source_format_capacity, place_format_capacity;
+    char *unit_room; /* for units that segments cut (cut_unit.h) */
+    uint32_t unit_room_capacity;
 };
 
 /* spin_budget: looks at full links before a step's result takes the path through memory. */

@@ -1,6 +1,7 @@
 #include "engine/start.h"
 
 #include "engine/buffer.h"
+#include "engine/cut_unit.h"
 #include "kernel/executor.h"
 
 void start_kernel(const struct operation *operation, kernel_reduce *kernel,
@@ -38,8 +39,12 @@ void start_copy(struct operation *operation, struct run_send *send, void *place,
                                            .through = send->rounds ? program->encoding : NULL};
     for (size_t done = 0, run; done < bytes; done += run) {
         run = bytes - done;
-        const void *const source =
+        const void *source =
             buffer_at(&operation->buffers[send->buffer], send->offset + send->done + done, &run);
+        if (run < bytes - done && has_formats && cut_unit_may_be(program) &&
+            cut_unit_is_next(program, bytes - done, &run))
+            source = cut_unit_gather(&operation->buffers[send->buffer],
+                                     send->offset + send->done + done, run, operation->unit_room);
         const struct kernel_call call = {
             .destination = (char *)place + wire_bytes(encoding, program->element_bytes, done),
             .sources = &source,

@@ -383,7 +383,36 @@ static void what_cannot_be_encoded_is_refused(void **state)
     assert_int_equal(ranks_run(2, NULL, refusals, NULL), 0);
 }
 
-/* Lists go with encodings of single elements. In units they are refused. */
+/* A list is encoded as if its tensors lay one after the other: it gets the bits of one buffer. */
+static int units_go_over_the_seams(struct tutti_comm *comm, int rank, int size)
+{
+    enum { TENSORS = 200, ELEMENTS = 19 };
+    static float whole[TENSORS * ELEMENTS], sums[TENSORS * ELEMENTS], parts[TENSORS][ELEMENTS + 1];
+    struct tutti_tensor tensors[TENSORS];
+    const struct tutti_list list = {tensors, TENSORS};
+    static const char *const encodings[] = {"int8/everywhere/required",
+                                            "mxfp4/everywhere/required"};
+    for (int e = 0; e < 2; e++) {
+        struct tutti_call_options options = no_options;
+        options.encoding = encodings[e];
+        for (int t = 0; t < TENSORS; t++) {
+            tensors[t] = (struct tutti_tensor){parts[t], ELEMENTS};
+            for (int i = 0; i < ELEMENTS; i++)
+                whole[t * ELEMENTS + i] = parts[t][i] = value_of(rank, (size_t)(t * ELEMENTS + i));
+            parts[t][ELEMENTS] = -5;
+        }
+        RANKS_EXPECT(tutti_allreduce_with(whole, sums, TENSORS * ELEMENTS, TUTTI_FLOAT32, TUTTI_AVG,
+                                          &options, comm) == TUTTI_OK);
+        RANKS_EXPECT(tutti_allreduce_list_with(&list, &list, TUTTI_FLOAT32, TUTTI_AVG, &options,
+                                               comm) == TUTTI_OK);
+        for (int t = 0; t < TENSORS; t++)
+            RANKS_EXPECT(memcmp(parts[t], sums + t * ELEMENTS, ELEMENTS * sizeof(float)) == 0 &&
+                         parts[t][ELEMENTS] == -5);
+    }
+    (void)size;
+    return 0;
+}
+
 static int lists(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;
@@ -398,15 +427,10 @@ static int lists(struct tutti_comm *comm, int rank, int size, uint64_t seed, voi
                                            comm) == TUTTI_OK);
     RANKS_EXPECT(parts[0][4] == (float)size && parts[1][0] == (float)size &&
                  parts[2][16] == (float)size && parts[0][5] != (float)size);
-    options.encoding = "int8/everywhere/required";
-    RANKS_EXPECT(
-        is_refused(tutti_allreduce_list_with(&list, &list, TUTTI_FLOAT32, TUTTI_SUM, &options, comm),
-                   TUTTI_UNSUPPORTED, "two tensors of a list"));
-    (void)rank;
-    return 0;
+    return units_go_over_the_seams(comm, rank, size);
 }
 
-static void lists_of_tensors_are_encoded_by_element(void **state)
+static void lists_of_tensors_are_encoded_as_one(void **state)
 {
     (void)state;
     assert_int_equal(ranks_run(3, NULL, lists, NULL), 0);
@@ -442,7 +466,7 @@ int main(void)
         cmocka_unit_test(rules_encode_by_size),
         cmocka_unit_test(wrong_rules_are_refused),
         cmocka_unit_test(what_cannot_be_encoded_is_refused),
-        cmocka_unit_test(lists_of_tensors_are_encoded_by_element),
+        cmocka_unit_test(lists_of_tensors_are_encoded_as_one),
         cmocka_unit_test(ranks_that_ask_for_different_encodings_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
