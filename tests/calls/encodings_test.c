@@ -447,7 +447,9 @@ static int differ(struct tutti_comm *comm, int rank, int size, uint64_t seed, vo
     const enum tutti_status status =
         tutti_allreduce_with(x, x, 1000, TUTTI_FLOAT32, TUTTI_SUM, &options, comm);
     RANKS_EXPECT(status == TUTTI_MISMATCH);
-    RANKS_EXPECT(strstr(tutti_error_message(), "another encoding") != NULL);
+    RANKS_EXPECT(strstr(tutti_error_message(), "with the encoding") != NULL &&
+                 strstr(tutti_error_message(), "bfloat16") != NULL &&
+                 strstr(tutti_error_message(), " float16") != NULL);
     return 0;
 }
 
