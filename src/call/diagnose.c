@@ -170,7 +170,7 @@ static bool look_for_leavers(struct tutti_comm *comm, struct call_request *reque
 
 /* -------------------------------------------------------------------------------- disagreements */
 
-enum { DIFFERENCE_BYTES = 160 };
+enum { DIFFERENCE_TEXT_MAX = 160 };
 
 /* Of foreign memory: any number. */
 static const char *encoding_of_call(const struct call_description *what)
@@ -199,13 +199,13 @@ static const char *plain_difference(const struct call_description *mine,
 /* The same; both encodings, where they are not the same. */
 static const char *hidden_difference(const struct call_description *mine,
                                      const struct call_description *theirs,
-                                     char text[static DIFFERENCE_BYTES])
+                                     char text[static DIFFERENCE_TEXT_MAX])
 {
     const char *const plain = plain_difference(mine, theirs);
     if (*plain == '\0' || mine->encoding == theirs->encoding || mine->signature == BOARD_REFUSED ||
         theirs->signature == BOARD_REFUSED)
         return plain;
-    snprintf(text, DIFFERENCE_BYTES, " with the encoding %s in the place of %s",
+    snprintf(text, DIFFERENCE_TEXT_MAX, " with the encoding %s in the place of %s",
              encoding_of_call(theirs), encoding_of_call(mine));
     return text;
 }
@@ -224,7 +224,7 @@ static bool compare_with(struct tutti_comm *comm, const struct call_request *req
         !board_read_call(known_calls(&comm->health, peer, request->slot), request->begun, &theirs) ||
         theirs.signature == mine->signature)
         return false;
-    char who[128], what[96], difference[DIFFERENCE_BYTES];
+    char who[128], what[96], difference[DIFFERENCE_TEXT_MAX];
     health_name_rank(&comm->health, peer, who, sizeof who);
     board_describe(&theirs, what, sizeof what);
     if (is_other_function(&theirs, mine))
@@ -243,7 +243,7 @@ static bool compare_earlier_with(struct tutti_comm *comm, const struct call_requ
                                  int peer)
 {
     struct call_description mine, theirs;
-    char who[128], my_call[96], their_call[96], difference[DIFFERENCE_BYTES];
+    char who[128], my_call[96], their_call[96], difference[DIFFERENCE_TEXT_MAX];
     for (uint64_t number = request->begun - 1; number > 0 && number + BOARD_CALLS > request->begun;
          number--) {
         if (!board_read_call(health_own_calls(&comm->health, request->slot), number, &mine) ||

@@ -11,8 +11,7 @@ const char *call_encoding_why_never(const struct call_to_encode *call,
     const bool reduces = collective_reduces(call->collective);
     if (wish->encoding == TUTTI_ENCODING_NONE) return NULL;
     if (call->collective == COLLECTIVE_BARRIER) return "a barrier has no elements";
-    if (call->dtype != TUTTI_FLOAT32 && call->dtype != TUTTI_BFLOAT16 &&
-        call->dtype != TUTTI_FLOAT16)
+    if (call->dtype != TUTTI_FLOAT32 && call->dtype != TUTTI_BFLOAT16 && call->dtype != TUTTI_FLOAT16)
         return "only float32, bfloat16 and float16 can be encoded";
     if (!encoding_takes(wish->encoding, call->dtype))
         return "only float32 can be encoded so: no 16-bit float gets shorter by it, or none has "

@@ -78,7 +78,7 @@ struct run_send {
     uint32_t first_tx; /* shared: in program.step_tx */
     uint32_t tx_count; /* of the first of them; the others have 0 */
     uint32_t stalled;  /* shared: looks in a row that found nothing to borrow */
-    bool rounds; /* what lies in memory is not rounded, and is on its way to the link */
+    bool rounds;       /* what lies in memory is not rounded, and is on its way to the link */
     /* where only kernels move (computing.h): */
     size_t computing; /* bytes that kernels are copying to the link's place; 0: none */
     uint64_t group;   /* the group of those kernels; 0: they have finished */
