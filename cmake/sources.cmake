@@ -16,7 +16,7 @@ tutti_folder(library src/os
     IF TUTTI_OPENSSL tls_openssl.c ELSE tls_absent.c)
 
 tutti_folder(library src/plan
-    budget.c build.c vector_clock.c fault.c fingerprint.c flow.c form.c placement.c plan.c text.c value.c verify.c
+    budget.c build.c vector_clock.c fault.c fingerprint.c flow.c form.c placement.c plan.c rounding.c text.c value.c verify.c
     verify_order.c verify_placement.c verify_results.c verify_state.c wiring.c)
 
 tutti_folder(library src/topo
@@ -132,7 +132,7 @@ tutti_folder(library src/tune
     choose.c encoding_cost.c encoding_wish.c estimate.c predict.c ranking.c rules.c table.c)
 
 tutti_folder(library src/engine
-    bind.c bind_paths.c computing.c deliver.c footprint.c program_links.c reduce.c run.c send.c start.c outgoing.c take.c)
+    bind.c bind_paths.c computing.c cut_unit.c deliver.c footprint.c program_links.c reduce.c run.c send.c start.c outgoing.c take.c)
 
 tutti_folder(library src/p2p
     envelope.c match.c p2p.c)

@@ -376,10 +376,11 @@ TUTTI_API enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
  * chosen algorithm and who chose it. A line for each algorithm follows, with the time that the cost
  * model predicts for it, the fastest first. Then come the algorithms that cannot do the call, with
  * the reason. All of this is for private memory, an op that commutes, and the communicator's
- * own settings. collective: "allreduce" and so on; count and dtype as in that call. text: gets as
+ * own settings. collective: "allreduce" and so on, or "allreduce=bfloat16/hosts" for a call that
+ * asks for that encoding, of a sum; count and dtype as in that call. text: gets as
  * much as fits into text_bytes, and a zero at the end. Not collective. Any thread; does not block,
  * but takes some milliseconds for a size that no call has had before. INVALID_OPTIONS: there is no
- * collective of that name, or no room for text. INVALID_DTYPE, NO_MEMORY. INVALID_ALGORITHM: the
+ * collective or encoding of that name, or no room for text. INVALID_DTYPE, NO_MEMORY. INVALID_ALGORITHM: the
  * communicator's rules leave none. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_explain(const struct tutti_comm *comm,
                                                               const char *collective, size_t count,
@@ -622,8 +623,9 @@ struct tutti_call_options {
                              of tutti/encode.h, on which links, and whether it is "allowed" (where
                              it is expected to be faster) or "required": "bfloat16/hosts/allowed".
                              NULL: the communicator's rules; "none": as it is. The same on all
-                             ranks. UNSUPPORTED: a call that is no allreduce of float32 with sum or
-                             avg, or is deterministic. */
+                             ranks. UNSUPPORTED: elements that the encoding does not take, an op
+                             other than sum and avg, a v form, a barrier; a deterministic call that
+                             reduces, or does not say "required". */
 };
 #define TUTTI_CALL_OPTIONS_INIT                                            \
     {                                                                      \
@@ -711,7 +713,8 @@ TUTTI_OPERATION enum tutti_status tutti_reduce(const void *send, void *recv, siz
                                                enum tutti_dtype dtype, tutti_op op, int root,
                                                struct tutti_comm *comm);
 /* broadcast: recv[count] on every rank = send[count] of root; send is ignored elsewhere.
- * In place: recv == send on root, where it is then only read. */
+ * In place: recv == send on root, where it is then only read, unless the call is encoded: then it
+ * is rounded there, as on the other ranks. */
 TUTTI_OPERATION enum tutti_status tutti_broadcast(const void *send, void *recv, size_t count,
                                                   enum tutti_dtype dtype, int root,
                                                   struct tutti_comm *comm);

@@ -25,12 +25,13 @@ struct algorithm {
     bool needs_commutative; /* operands do not come in rank order */
     bool deterministic; /* one association tree for every element, whatever count, offset and chunking */
     bool adds_in_rank_order; /* and that is ((0 + 1) + 2) + 3 ...: all of these give the same bits */
-    bool has_owners; /* of an allreduce: one rank completes each part of the result, so replicas stay bit-identical on encoded links (plan/rounding.h) */
-    bool sends_to_owners; /* and has all contributions from their ranks themselves */
-    int rank_count_max;   /* the most ranks that are sensible; PLAN_RANKS_MAX: any number */
-    const char *summary;  /* one line for people */
-    const char *cost;     /* in alpha, beta, gamma, p, n */
-    const char *source;   /* paper or origin */
+    bool has_owners; /* replicas stay bit-identical on encoded links (plan/rounding.h): of an allreduce, one rank completes each part of the result */
+    bool sends_to_owners; /* of what reduces: the rank that completes a part has all contributions from their ranks themselves */
+    bool keeps_units; /* no message goes on behind the end of a block, which may end within a unit of an encoding */
+    int rank_count_max;  /* the most ranks that are sensible; PLAN_RANKS_MAX: any number */
+    const char *summary; /* one line for people */
+    const char *cost;    /* in alpha, beta, gamma, p, n */
+    const char *source;  /* paper or origin */
     /* An algorithm from a file or from the user (loaded.h) has a plan for one number of ranks and
      * one root, in the place of a generator; NULL: it is one of the list. */
     const struct plan *plan;

@@ -29,7 +29,8 @@ struct algo_params {
     enum collective collective;
     int rank_count;
     int root;
-    bool in_place;  /* input aliases output; links and messages must not depend on it */
+    bool in_place; /* input aliases output; links and messages must not depend on it */
+    bool encodes; /* links are encoded: in place, algo_rank_plan and algo_plan let the plan begin with a step that rounds the rank's own block (plan/rounding.h) */
     unsigned radix; /* of what has one: 2 or more; 0: the algorithm's default */
     /* The ranks in the order in which they are near each other: ranks that share a core or a cache
      * stand side by side. Each rank once, the same on all ranks; NULL: by their numbers. */

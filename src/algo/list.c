@@ -6,6 +6,7 @@
 #include "algo/generators.h"
 #include "algo/levels.h"
 #include "base/status.h"
+#include "plan/rounding.h"
 
 static const char OUT_OF_MEMORY[] = "out of memory while a plan was made";
 
@@ -21,8 +22,9 @@ enum property {
     RANK_ORDER = 64,   /* adds one rank after the other */
     ONE_PARTNER = 128, /* between hosts a rank keeps its partner */
     PACED = 256,       /* between hosts a rank sends to one partner after the other */
-    OWNERS = 512,      /* one rank completes each part of the result, */
-    TO_OWNERS = 1024   /* and all others send their contributions there */
+    OWNERS = 512,      /* of an allreduce: one rank completes each part of the result */
+    TO_OWNERS = 1024,  /* the rank that completes a part has all contributions from their ranks */
+    UNITS = 2048       /* no message goes on behind the end of a block */
 };
 
 /* A chunk a pair of ranks has to be counted in 32 bits. */
@@ -57,7 +59,8 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
         .deterministic = ((properties)&ONE_TREE) != 0,                                             \
         .adds_in_rank_order = ((properties)&RANK_ORDER) != 0,                                      \
         .is_direct = ((properties)&DIRECT) != 0, .keeps_partner = ((properties)&ONE_PARTNER) != 0, \
-        .is_paced = ((properties)&PACED) != 0, .has_owners = ((properties)&OWNERS) != 0,           \
+        .is_paced = ((properties)&PACED) != 0, .keeps_units = ((properties)&UNITS) != 0,           \
+        .has_owners = COLLECTIVE_##of != COLLECTIVE_ALLREDUCE || ((properties)&OWNERS) != 0,       \
         .sends_to_owners = ((properties)&TO_OWNERS) != 0,                                          \
         .rank_count_max =                                                                          \
             COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX,             \
@@ -69,121 +72,122 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
  * torus has D dimensions of d_i ranks; N hosts have L ranks each, and the cost omits the work in a
  * host. */
 const struct algorithm algo_list[] = {
-    ENTRY(ALLREDUCE, "oneshot", mesh_oneshot, ONE_TREE | RANK_ORDER,
+    ENTRY(ALLREDUCE, "oneshot", mesh_oneshot, ONE_TREE | RANK_ORDER | UNITS,
           "everyone sends all to everyone and reduces all; smallest messages on one host",
           "alpha + (p-1) n beta + (p-1) n gamma", FOLKLORE),
-    ENTRY(ALLREDUCE, "twoshot", mesh_twoshot, ONE_TREE | RANK_ORDER | OWNERS | TO_OWNERS,
+    ENTRY(ALLREDUCE, "twoshot", mesh_twoshot, ONE_TREE | RANK_ORDER | OWNERS | TO_OWNERS | UNITS,
           "everyone reduces one part and sends it to everyone; medium to large on one host",
           "2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", THAKUR),
-    ENTRY(ALLREDUCE, "doubling", doubling_allreduce, ONE_TREE,
+    ENTRY(ALLREDUCE, "doubling", doubling_allreduce, ONE_TREE | UNITS,
           "recursive doubling; small messages over a network", "lg p (alpha + n beta + n gamma)",
           THAKUR),
-    ENTRY(ALLREDUCE, "tree", tree_allreduce, ONE_TREE | RADIX | OWNERS,
+    ENTRY(ALLREDUCE, "tree", tree_allreduce, ONE_TREE | RADIX | OWNERS | UNITS,
           "k-nomial reduce to 0 and broadcast; small messages, few links",
           "2 lg_k p (alpha + (k-1) n beta) + lg_k p (k-1) n gamma", BRUCK),
-    ENTRY(ALLREDUCE, "halving_doubling", halving_allreduce, ONE_TREE | OWNERS,
+    ENTRY(ALLREDUCE, "halving_doubling", halving_allreduce, ONE_TREE | OWNERS | UNITS,
           "recursive halving, then doubling; medium messages",
           "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", RABENSEIFNER),
-    ENTRY(ALLREDUCE, "ring", ring_allreduce, COMMUTATIVE | ONE_PARTNER | OWNERS,
+    ENTRY(ALLREDUCE, "ring", ring_allreduce, COMMUTATIVE | ONE_PARTNER | OWNERS | UNITS,
           "reduce_scatter and allgather around a ring; large messages",
           "2 (p-1) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", PATARASUK),
-    ENTRY(ALLREDUCE, "chain", chain_allreduce, OWNERS,
+    ENTRY(ALLREDUCE, "chain", chain_allreduce, OWNERS | UNITS,
           "two halves along a chain in opposite directions, pipelined; very large messages",
           "(S+2p-3) (alpha + n/S beta + n/2S gamma)", PJESIVAC),
-    ENTRY(ALLREDUCE, "relay", relay_allreduce, OWNERS,
+    ENTRY(ALLREDUCE, "relay", relay_allreduce, OWNERS | UNITS,
           "two halves along a chain, the results to all at once; many ranks on few cores",
           "(S+p-1) (alpha + n/S beta + n/2S gamma)", PJESIVAC),
     ENTRY(ALLREDUCE, "circulant", composed_allreduce, COMMUTATIVE | RADIX | OWNERS,
           "reduce_scatter and allgather on circulant graphs; medium messages, any number of ranks",
           "2 lg_k p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", TRAEFF_REDUCE),
-    ENTRY(ALLREDUCE, "double_tree", double_tree_allreduce, COMMUTATIVE | OWNERS,
+    ENTRY(ALLREDUCE, "double_tree", double_tree_allreduce, COMMUTATIVE | OWNERS | UNITS,
           "two binary trees, half of the vector each, pipelined; large messages on many ranks",
           "(S + 2 lg p) (4 alpha + 2 n/S beta + n/S gamma)", SANDERS),
-    ENTRY(ALLREDUCE, "swing_latency", swing_latency_allreduce, CUBE | COMMUTATIVE | ONE_TREE,
+    ENTRY(ALLREDUCE, "swing_latency", swing_latency_allreduce, CUBE | COMMUTATIVE | ONE_TREE | UNITS,
           "recursive doubling with nearer partners; small messages on a ring or torus",
           "lg p (alpha + n beta + n gamma)", SWING),
-    ENTRY(ALLREDUCE, "swing", swing_allreduce, CUBE | COMMUTATIVE | OWNERS,
+    ENTRY(ALLREDUCE, "swing", swing_allreduce, CUBE | COMMUTATIVE | OWNERS | UNITS,
           "recursive halving with nearer partners; medium messages on a ring or torus",
           "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", SWING),
-    ENTRY(ALLREDUCE, "bine", bine_allreduce, CUBE | COMMUTATIVE | ONE_TREE | OWNERS,
+    ENTRY(ALLREDUCE, "bine", bine_allreduce, CUBE | COMMUTATIVE | ONE_TREE | OWNERS | UNITS,
           "halving and doubling with nearer partners, the farthest first; medium messages",
           "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", BINE),
-    ENTRY(ALLREDUCE, "torus", torus_allreduce, COMMUTATIVE | OWNERS,
+    ENTRY(ALLREDUCE, "torus", torus_allreduce, COMMUTATIVE | OWNERS | UNITS,
           "rings in all dimensions and directions at once; large messages on a torus",
           "2 sum(d_i-1) alpha + 2 (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
-    ENTRY(ALLREDUCE, "hierarchical", hierarchical_allreduce, LEVELS | COMMUTATIVE | OWNERS,
+    ENTRY(ALLREDUCE, "hierarchical", hierarchical_allreduce, LEVELS | COMMUTATIVE | OWNERS | UNITS,
           "a rail across hosts for every rank of a host, on circulant graphs; medium to large",
           "2 lg N alpha + 2 (N-1)/N n/L beta across", CHO),
     ENTRY(ALLREDUCE, "hierarchical_ring", hierarchical_ring_allreduce,
-          LEVELS | COMMUTATIVE | ONE_PARTNER | OWNERS,
+          LEVELS | COMMUTATIVE | ONE_PARTNER | OWNERS | UNITS,
           "a rail across hosts for every rank of a host, around rings; large messages",
           "2 (N-1) alpha + 2 (N-1)/N n/L beta across", CHO),
     ENTRY(ALLREDUCE, "hierarchical_tree", hierarchical_tree_allreduce,
-          LEVELS | COMMUTATIVE | ONE_TREE,
+          LEVELS | COMMUTATIVE | ONE_TREE | UNITS,
           "through one leader a host, doubling between them; small messages",
           "lg N (alpha + n beta) across", KARONIS),
 
-    ENTRY(REDUCE, "direct", mesh_reduce, ONE_TREE | RANK_ORDER,
+    ENTRY(REDUCE, "direct", mesh_reduce, ONE_TREE | RANK_ORDER | TO_OWNERS | UNITS,
           "all send to the root; small messages, few ranks", "alpha + (p-1) n beta + (p-1) n gamma",
           FOLKLORE),
-    ENTRY(REDUCE, "tree", tree_reduce, COMMUTATIVE | ONE_TREE | RADIX,
+    ENTRY(REDUCE, "tree", tree_reduce, COMMUTATIVE | ONE_TREE | RADIX | UNITS,
           "k-nomial tree; small messages", "lg_k p (alpha + (k-1) n beta + (k-1) n gamma)", BRUCK),
-    ENTRY(REDUCE, "twoshot", composed_reduce_twoshot, ONE_TREE | RANK_ORDER,
+    ENTRY(REDUCE, "twoshot", composed_reduce_twoshot, ONE_TREE | RANK_ORDER | TO_OWNERS | UNITS,
           "direct reduce_scatter, then direct gather; medium to large on one host",
           "2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", THAKUR),
     ENTRY(REDUCE, "reduce_scatter_gather", composed_reduce, COMMUTATIVE | ONE_TREE | RADIX,
           "recursive halving, then tree gather; medium messages",
           "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", RABENSEIFNER),
-    ENTRY(REDUCE, "chain", chain_reduce, COMMUTATIVE | ONE_TREE | ONE_PARTNER,
+    ENTRY(REDUCE, "chain", chain_reduce, COMMUTATIVE | ONE_TREE | ONE_PARTNER | UNITS,
           "pipelined chain; large messages", "(S+p-2) (alpha + n/S beta + n/S gamma)", PJESIVAC),
-    ENTRY(REDUCE, "circulant", circulant_reduce, COMMUTATIVE,
+    ENTRY(REDUCE, "circulant", circulant_reduce, COMMUTATIVE | UNITS,
           "16 blocks in the fewest rounds; medium to large messages, many ranks",
           "(S-1 + lg p) (alpha + n/S beta + n/S gamma)", TRAEFF_BROADCAST),
-    ENTRY(REDUCE, "double_tree", double_tree_reduce, COMMUTATIVE,
+    ENTRY(REDUCE, "double_tree", double_tree_reduce, COMMUTATIVE | UNITS,
           "two binary trees, half of the vector each, pipelined; large messages on many ranks",
           "(S + lg p) (2 alpha + n/S beta + n/S gamma)", SANDERS),
-    ENTRY(REDUCE, "bine", bine_reduce, CUBE | COMMUTATIVE | ONE_TREE,
+    ENTRY(REDUCE, "bine", bine_reduce, CUBE | COMMUTATIVE | ONE_TREE | UNITS,
           "binomial tree with nearer partners; small messages", "lg p (alpha + n beta + n gamma)",
           BINE),
     ENTRY(
-        REDUCE, "hierarchical", hierarchical_reduce, LEVELS | COMMUTATIVE,
+        REDUCE, "hierarchical", hierarchical_reduce, LEVELS | COMMUTATIVE | UNITS,
         "a rail across hosts for every rank of a host, two trees on each; medium to large messages",
         "(S + lg N) (2 alpha + n/SL beta) across", CHO),
-    ENTRY(REDUCE, "hierarchical_tree", hierarchical_tree_reduce, LEVELS | COMMUTATIVE | ONE_TREE,
+    ENTRY(REDUCE, "hierarchical_tree", hierarchical_tree_reduce,
+          LEVELS | COMMUTATIVE | ONE_TREE | UNITS,
           "through one leader a host, a tree between them; small messages",
           "lg N (alpha + n beta) across", KARONIS),
 
-    ENTRY(BROADCAST, "direct", mesh_broadcast, NONE,
+    ENTRY(BROADCAST, "direct", mesh_broadcast, UNITS,
           "the root sends to all at once; one host, or few ranks",
           "alpha + n beta by multicast, (p-1) n beta without", FOLKLORE),
-    ENTRY(BROADCAST, "tree", tree_broadcast, RADIX, "k-nomial tree; small messages",
+    ENTRY(BROADCAST, "tree", tree_broadcast, RADIX | UNITS, "k-nomial tree; small messages",
           "lg_k p (alpha + (k-1) n beta)", BRUCK),
-    ENTRY(BROADCAST, "twoshot", composed_broadcast_twoshot, NONE,
+    ENTRY(BROADCAST, "twoshot", composed_broadcast_twoshot, UNITS,
           "direct scatter, then direct allgather; medium messages", "2 alpha + 2 (p-1)/p n beta",
           THAKUR),
     ENTRY(BROADCAST, "scatter_allgather", composed_broadcast, RADIX,
           "tree scatter, then ring allgather; large messages",
           "(lg p + p-1) alpha + 2 (p-1)/p n beta", GEIJN),
-    ENTRY(BROADCAST, "chain", chain_broadcast, ONE_PARTNER, "pipelined chain; very large messages",
-          "(S+p-2) (alpha + n/S beta)", PJESIVAC),
-    ENTRY(BROADCAST, "circulant", circulant_broadcast, NONE,
+    ENTRY(BROADCAST, "chain", chain_broadcast, ONE_PARTNER | UNITS,
+          "pipelined chain; very large messages", "(S+p-2) (alpha + n/S beta)", PJESIVAC),
+    ENTRY(BROADCAST, "circulant", circulant_broadcast, UNITS,
           "16 blocks in the fewest rounds; medium to large messages, many ranks",
           "(S-1 + lg p) (alpha + n/S beta)", TRAEFF_BROADCAST),
-    ENTRY(BROADCAST, "double_tree", double_tree_broadcast, NONE,
+    ENTRY(BROADCAST, "double_tree", double_tree_broadcast, UNITS,
           "two binary trees, half of the vector each, pipelined; large messages on many ranks",
           "(S + lg p) (2 alpha + n/S beta)", SANDERS),
-    ENTRY(BROADCAST, "bine", bine_broadcast, CUBE,
+    ENTRY(BROADCAST, "bine", bine_broadcast, CUBE | UNITS,
           "binomial tree with nearer partners; small messages", "lg p (alpha + n beta)", BINE),
     ENTRY(
-        BROADCAST, "hierarchical", hierarchical_broadcast, LEVELS,
+        BROADCAST, "hierarchical", hierarchical_broadcast, LEVELS | UNITS,
         "a rail across hosts for every rank of a host, two trees on each; medium to large messages",
         "(S + lg N) (2 alpha + n/SL beta) across", CHO),
-    ENTRY(BROADCAST, "hierarchical_tree", hierarchical_tree_broadcast, LEVELS,
+    ENTRY(BROADCAST, "hierarchical_tree", hierarchical_tree_broadcast, LEVELS | UNITS,
           "through one leader a host, a tree between them; small messages",
           "lg N (alpha + n beta) across", KARONIS),
 
-    ENTRY(GATHER, "direct", mesh_gather, DIRECT, "all send to the root; large blocks, or one host",
-          "alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(GATHER, "direct", mesh_gather, DIRECT | UNITS,
+          "all send to the root; large blocks, or one host", "alpha + (p-1)/p n beta", THAKUR),
     ENTRY(GATHER, "tree", tree_gather, RADIX, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
     ENTRY(GATHER, "bine", bine_gather, CUBE, "binomial tree with nearer partners; small blocks",
@@ -192,7 +196,7 @@ const struct algorithm algo_list[] = {
           "all blocks of a host in one message, through leaders; small blocks",
           "lg N alpha + (N-1)/N n beta across", KARONIS),
 
-    ENTRY(SCATTER, "direct", mesh_scatter, DIRECT,
+    ENTRY(SCATTER, "direct", mesh_scatter, DIRECT | UNITS,
           "the root sends to all; large blocks, or one host", "alpha + (p-1)/p n beta", THAKUR),
     ENTRY(SCATTER, "tree", tree_scatter, RADIX, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
@@ -202,14 +206,14 @@ const struct algorithm algo_list[] = {
           "all blocks of a host in one message, through leaders; small blocks",
           "lg N alpha + (N-1)/N n beta across", KARONIS),
 
-    ENTRY(ALLGATHER, "direct", mesh_allgather, NONE,
+    ENTRY(ALLGATHER, "direct", mesh_allgather, UNITS,
           "everyone sends its block to everyone; one host", "alpha + (p-1)/p n beta", THAKUR),
     ENTRY(ALLGATHER, "doubling", doubling_allgather, CUBE,
           "recursive doubling; small and medium blocks", "lg p alpha + (p-1)/p n beta", THAKUR),
     ENTRY(ALLGATHER, "gather_broadcast", composed_allgather, RADIX,
           "tree gather to 0, then tree broadcast; small blocks",
           "2 lg_k p (k-1) alpha + (1 + (k-1) lg_k p) n beta", GEIJN),
-    ENTRY(ALLGATHER, "ring", ring_allgather, ONE_PARTNER, "around a ring; large blocks",
+    ENTRY(ALLGATHER, "ring", ring_allgather, ONE_PARTNER | UNITS, "around a ring; large blocks",
           "(p-1) alpha + (p-1)/p n beta", PATARASUK),
     ENTRY(ALLGATHER, "circulant", circulant_allgather, RADIX,
           "circulant graph, all rounds alike; small and medium blocks, any number of ranks",
@@ -226,26 +230,26 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLGATHER, "torus", torus_allgather, NONE,
           "rings in all dimensions and directions at once; large blocks on a torus",
           "sum(d_i-1) alpha + (p-1)/p n/2D beta", JAIN),
-    ENTRY(ALLGATHER, "two_way_ring", ring_allgather_two_ways, NONE,
+    ENTRY(ALLGATHER, "two_way_ring", ring_allgather_two_ways, UNITS,
           "half way round a ring in both directions; large blocks",
           "p/2 alpha + 1/2 n beta on each of two links", FRAIGNIAUD),
-    ENTRY(ALLGATHER, "hierarchical", hierarchical_allgather, LEVELS | ONE_PARTNER,
+    ENTRY(ALLGATHER, "hierarchical", hierarchical_allgather, LEVELS | ONE_PARTNER | UNITS,
           "a rail across hosts for every rank of a host, around rings; large blocks",
           "(N-1) alpha + (N-1)/N n/L beta across", CHO),
     ENTRY(ALLGATHER, "hierarchical_tree", hierarchical_tree_allgather, LEVELS,
           "all blocks of a host in one message, through leaders; small blocks",
           "lg N alpha + (N-1)/N n beta across", KARONIS),
 
-    ENTRY(REDUCE_SCATTER, "direct", mesh_reduce_scatter, ONE_TREE | RANK_ORDER,
+    ENTRY(REDUCE_SCATTER, "direct", mesh_reduce_scatter, ONE_TREE | RANK_ORDER | TO_OWNERS | UNITS,
           "block j to rank j, reduced there; one host", "alpha + (p-1)/p n beta + (p-1)/p n gamma",
           THAKUR),
     ENTRY(REDUCE_SCATTER, "halving", halving_reduce_scatter, COMMUTATIVE | ONE_TREE,
           "recursive halving; small and medium blocks",
           "lg p alpha + (p-1)/p n beta + (p-1)/p n gamma", RABENSEIFNER),
-    ENTRY(REDUCE_SCATTER, "pairwise", pairwise_reduce_scatter, COMMUTATIVE,
+    ENTRY(REDUCE_SCATTER, "pairwise", pairwise_reduce_scatter, COMMUTATIVE | TO_OWNERS | UNITS,
           "one exchange at a time; large blocks", "(p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma",
           THAKUR),
-    ENTRY(REDUCE_SCATTER, "ring", ring_reduce_scatter, COMMUTATIVE | ONE_PARTNER,
+    ENTRY(REDUCE_SCATTER, "ring", ring_reduce_scatter, COMMUTATIVE | ONE_PARTNER | UNITS,
           "around a ring; large blocks", "(p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma", PATARASUK),
     ENTRY(REDUCE_SCATTER, "circulant", circulant_reduce_scatter, COMMUTATIVE | RADIX,
           "circulant graph; small and medium blocks, any number of ranks",
@@ -260,16 +264,16 @@ const struct algorithm algo_list[] = {
           "rings in all dimensions and directions at once; large blocks on a torus",
           "sum(d_i-1) alpha + (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
     ENTRY(REDUCE_SCATTER, "hierarchical", hierarchical_reduce_scatter,
-          LEVELS | COMMUTATIVE | ONE_PARTNER,
+          LEVELS | COMMUTATIVE | ONE_PARTNER | UNITS,
           "a rail across hosts for every rank of a host, around rings; large blocks",
           "(N-1) alpha + (N-1)/N n/L beta across", CHO),
     ENTRY(REDUCE_SCATTER, "hierarchical_tree", hierarchical_tree_reduce_scatter,
           LEVELS | COMMUTATIVE, "all blocks of a host in one message, through leaders; small blocks",
           "lg N alpha + (N-1)/N n beta across", KARONIS),
 
-    ENTRY(ALLTOALL, "direct", mesh_alltoall, DIRECT, "all blocks at once; small and medium blocks",
-          "alpha + (p-1)/p n beta", THAKUR),
-    ENTRY(ALLTOALL, "pairwise", pairwise_alltoall, DIRECT | PACED,
+    ENTRY(ALLTOALL, "direct", mesh_alltoall, DIRECT | UNITS,
+          "all blocks at once; small and medium blocks", "alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(ALLTOALL, "pairwise", pairwise_alltoall, DIRECT | PACED | UNITS,
           "one exchange at a time; large blocks", "(p-1) alpha + (p-1)/p n beta", THAKUR),
     ENTRY(ALLTOALL, "bruck", bruck_alltoall, RADIX,
           "a digit of the way at a time, many blocks in a message; small blocks",
@@ -388,11 +392,17 @@ static enum tutti_status make_rank_plan(const struct algorithm *algorithm,
                                         const struct algo_params *params, int rank,
                                         struct rank_plan **rank_plan, const char **message)
 {
-    if (algorithm->plan == NULL)
-        return generate_rank_plan(algorithm->generate, params, rank, rank_plan, message);
+    if (algorithm->plan == NULL) {
+        TRY(generate_rank_plan(algorithm->generate, params, rank, rank_plan, message));
+    } else {
+        *rank_plan = plan_rank_copy(algorithm->plan->ranks[rank]);
+    }
+    const bool rounds = params->encodes && params->in_place;
+    if (*rank_plan != NULL && (!rounds || rounding_of_own_block(*rank_plan))) return TUTTI_OK;
+    plan_rank_free(*rank_plan);
+    *rank_plan = NULL;
     *message = OUT_OF_MEMORY;
-    *rank_plan = plan_rank_copy(algorithm->plan->ranks[rank]);
-    return *rank_plan != NULL ? TUTTI_OK : TUTTI_NO_MEMORY;
+    return TUTTI_NO_MEMORY;
 }
 
 enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params,

@@ -81,9 +81,9 @@ static enum tutti_status check_encoding(const struct arguments *a, const char *t
                                          .op = call->what.op,
                                          .varies = call->what.varies,
                                          .deterministic = call->deterministic};
-    const char *const why = call_encoding_why_never(&asked);
+    const char *const why = call_encoding_why_never(&asked, &wish);
     if (call->extra != NULL) call->refused = call_program_check_encoding(comm, call);
-    if (why == NULL || wish.encoding == TUTTI_ENCODING_NONE) return TUTTI_OK;
+    if (why == NULL) return TUTTI_OK;
     return error_set(TUTTI_UNSUPPORTED, "tutti_%s: options.encoding is \"%.40s\": %s", name_of(a),
                      text, why);
 }
@@ -163,10 +163,7 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
     switch (a->shape) {
     case SHAPE_EVEN: TRY(check_even(a, comm, call)); break;
     case SHAPE_VARYING: TRY(blocks_check_varying(a, comm, call)); break;
-    case SHAPE_LIST:
-        TRY(blocks_check_lists(a, comm, call));
-        call->refused = call_program_check_encoding(comm, call);
-        break;
+    case SHAPE_LIST: TRY(blocks_check_lists(a, comm, call)); break;
     }
     struct tutti_call_options own;
     enum tutti_status status = TUTTI_OK;

@@ -1,6 +1,7 @@
 /* begin.c - the beginning of a call. */
 #include "call/begin.h"
 
+#include "encoding/encoding.h"
 #include "health/failure.h"
 #include "health/quiesce.h"
 
@@ -118,6 +119,8 @@ enum tutti_status call_begin(struct tutti_comm *comm, struct call_request *reque
                           request->slot, &input, &output));
     if (call_is_on_device(request->call)) on_device_attach(request);
     request->call->what.signature = program->signature;
+    request->call->what.encoding =
+        __builtin_expect(program->encoding == NULL, 1) ? 0 : encoding_named(program->encoding);
     request->base.started_ns = request->base.left_ns = request->faulted_ns = request->crossed_ns = 0;
     struct board_call *calls = health_own_calls(&comm->health, request->slot);
     board_begin(calls, &request->call->what, request->begun);

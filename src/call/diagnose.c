@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/encoding.h"
 #include "base/status.h"
 #include "call/communicator.h"
 #include "call/crossing.h"
@@ -169,10 +170,18 @@ static bool look_for_leavers(struct tutti_comm *comm, struct call_request *reque
 
 /* -------------------------------------------------------------------------------- disagreements */
 
+enum { DIFFERENCE_TEXT_MAX = 160 };
+
+/* Of foreign memory: any number. */
+static const char *encoding_of_call(const struct call_description *what)
+{
+    return tutti_encoding_name((enum tutti_encoding)what->encoding);
+}
+
 /* Names the difference if the descriptions show none. In a v form, their count is the count of a
  * rank's own block. */
-static const char *hidden_difference(const struct call_description *mine,
-                                     const struct call_description *theirs)
+static const char *plain_difference(const struct call_description *mine,
+                                    const struct call_description *theirs)
 {
     if (theirs->signature == BOARD_REFUSED)
         return ", and cannot use the plan that its call names: its own error says why";
@@ -183,8 +192,22 @@ static const char *hidden_difference(const struct call_description *mine,
         return "";
     return mine->varies && collective_knows_all_counts(mine->collective)
                ? " with other counts, another algorithm (or plan of it) or another `deterministic`"
-               : " with another algorithm (or plan of it), another encoding or another "
+               : " with another algorithm (or plan of it), an encoding of other links or another "
                  "`deterministic`";
+}
+
+/* The same; both encodings, where they are not the same. */
+static const char *hidden_difference(const struct call_description *mine,
+                                     const struct call_description *theirs,
+                                     char text[static DIFFERENCE_TEXT_MAX])
+{
+    const char *const plain = plain_difference(mine, theirs);
+    if (*plain == '\0' || mine->encoding == theirs->encoding || mine->signature == BOARD_REFUSED ||
+        theirs->signature == BOARD_REFUSED)
+        return plain;
+    snprintf(text, DIFFERENCE_TEXT_MAX, " with the encoding %s in the place of %s",
+             encoding_of_call(theirs), encoding_of_call(mine));
+    return text;
 }
 
 static bool is_other_function(const struct call_description *one,
@@ -201,7 +224,7 @@ static bool compare_with(struct tutti_comm *comm, const struct call_request *req
         !board_read_call(known_calls(&comm->health, peer, request->slot), request->begun, &theirs) ||
         theirs.signature == mine->signature)
         return false;
-    char who[128], what[96];
+    char who[128], what[96], difference[DIFFERENCE_TEXT_MAX];
     health_name_rank(&comm->health, peer, who, sizeof who);
     board_describe(&theirs, what, sizeof what);
     if (is_other_function(&theirs, mine))
@@ -210,7 +233,7 @@ static bool compare_with(struct tutti_comm *comm, const struct call_request *req
     else
         call_fail(comm, &request->base, TUTTI_MISMATCH, peer,
                   "called by rank %d while %s called %s%s", comm->team.rank, who, what,
-                  hidden_difference(mine, &theirs));
+                  hidden_difference(mine, &theirs, difference));
     return true;
 }
 
@@ -220,7 +243,7 @@ static bool compare_earlier_with(struct tutti_comm *comm, const struct call_requ
                                  int peer)
 {
     struct call_description mine, theirs;
-    char who[128], my_call[96], their_call[96];
+    char who[128], my_call[96], their_call[96], difference[DIFFERENCE_TEXT_MAX];
     for (uint64_t number = request->begun - 1; number > 0 && number + BOARD_CALLS > request->begun;
          number--) {
         if (!board_read_call(health_own_calls(&comm->health, request->slot), number, &mine) ||
@@ -233,7 +256,7 @@ static bool compare_earlier_with(struct tutti_comm *comm, const struct call_requ
         call_fail(comm, &request->base,
                   is_other_function(&theirs, &mine) ? TUTTI_DESYNC : TUTTI_MISMATCH, peer,
                   "before it, rank %d called %s while %s called %s%s", comm->team.rank, my_call,
-                  who, their_call, hidden_difference(&mine, &theirs));
+                  who, their_call, hidden_difference(&mine, &theirs, difference));
         return true;
     }
     return false;

@@ -1,18 +1,32 @@
 #include "call/encoded.h"
 
+#include "base/dtype.h"
 #include "base/status.h"
 #include "encoding/encoding.h"
 #include "plan/rounding.h"
 
-const char *call_encoding_why_never(const struct call_to_encode *call)
+const char *call_encoding_why_never(const struct call_to_encode *call,
+                                    const struct encoding_wish *wish)
 {
-    if (call->collective != COLLECTIVE_ALLREDUCE) return "only allreduce can be encoded";
-    if (call->dtype != TUTTI_FLOAT32) return "only float32 can be encoded";
-    if (call->op != OP_SUM && call->op != OP_AVG) return "only sums and averages can be encoded";
+    const bool reduces = collective_reduces(call->collective);
+    if (wish->encoding == TUTTI_ENCODING_NONE) return NULL;
+    if (call->collective == COLLECTIVE_BARRIER) return "a barrier has no elements";
+    if (call->dtype != TUTTI_FLOAT32 && call->dtype != TUTTI_BFLOAT16 && call->dtype != TUTTI_FLOAT16)
+        return "only float32, bfloat16 and float16 can be encoded";
+    if (!encoding_takes(wish->encoding, call->dtype))
+        return "only float32 can be encoded so: no 16-bit float gets shorter by it, or none has "
+               "its "
+               "numbers";
+    if (reduces && call->op != OP_SUM && call->op != OP_AVG)
+        return "only sums and averages can be encoded";
     if (call->varies) return "counts of a v form cannot be encoded";
-    if (call->deterministic)
-        return "the bits of an encoded result depend on its size, so no deterministic call can be "
-               "encoded";
+    if (call->deterministic && reduces)
+        return "an owner adds its own part unrounded, and which rank owns an element depends on "
+               "the "
+               "size, so no deterministic sum can be encoded";
+    if (call->deterministic && !wish->is_required)
+        return "a deterministic call takes an encoding that is `required`, not one that the model "
+               "may take";
     return NULL;
 }
 
@@ -37,7 +51,7 @@ void call_encoding_find(const struct tutti_comm *comm, const struct call_to_enco
         !rules_encode(comm->team.settings.encodings, call->collective, call->bytes, &found->wish))
         return;
     if (found->wish.encoding == TUTTI_ENCODING_NONE) return;
-    found->why_not = call_encoding_why_never(call);
+    found->why_not = call_encoding_why_never(call, &found->wish);
     if (found->why_not != NULL) return;
     const int *const places = places_of(comm, found->wish.links);
     if (!rounding_on_any(places, comm->team.size)) {
@@ -55,7 +69,7 @@ static void drop(struct choose_call *wanted, struct call_encoding *found, const 
     found->encoding = NULL;
     found->places = NULL;
     found->why_not = why;
-    wanted->is_encoded = wanted->goes_in_units = false;
+    wanted->is_encoded = wanted->goes_in_units = wanted->ends_within_units = false;
     wanted->question.encoding = TUTTI_ENCODING_NONE;
 }
 
@@ -63,6 +77,9 @@ static void ask_encoded(struct choose_call *wanted, const struct call_encoding *
 {
     wanted->is_encoded = true;
     wanted->goes_in_units = found->encoding->unit_elements > 1;
+    wanted->ends_within_units = wanted->question.bytes / dtype_size(wanted->question.dtype) %
+                                    found->encoding->unit_elements !=
+                                0;
     wanted->question.encoding = found->wish.encoding;
     wanted->question.encoded_links = found->wish.links;
 }

@@ -42,7 +42,8 @@ void call_encoding_find(const struct tutti_comm *comm, const struct call_to_enco
  * found->why_not says why. The errors of choose_algorithm. */
 enum tutti_status call_encoding_choose(struct choose_call *wanted, struct call_encoding *found,
                                        struct choice *choice);
-/* Why such a call cannot be encoded at all, a static text; NULL: it can. */
-const char *call_encoding_why_never(const struct call_to_encode *call);
+/* Why such a call cannot be encoded so at all, a static text; NULL: it can, or the wish is none. */
+const char *call_encoding_why_never(const struct call_to_encode *call,
+                                    const struct encoding_wish *wish);
 
 #endif

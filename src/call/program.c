@@ -157,16 +157,9 @@ enum tutti_status call_program_check_encoding(const struct tutti_comm *comm, con
     struct call_encoding encoding;
     find_encoding(comm, call, &encoding);
     if (encoding.encoding == NULL) return TUTTI_OK;
-    const struct call_extra *const extra = call->extra;
-    const bool is_list = extra != NULL && (extra->segments[0] != NULL || extra->segments[1] != NULL);
-    if (call_is_on_device(call))
-        return error_set(TUTTI_UNSUPPORTED, "encoding %s: a buffer lies in memory of a device",
-                         encoding.encoding->name);
-    if (is_list && encoding.encoding->unit_elements > 1)
-        return error_set(TUTTI_UNSUPPORTED,
-                         "encoding %s: a unit of %u elements may lie in two tensors of a list",
-                         encoding.encoding->name, encoding.encoding->unit_elements);
-    return TUTTI_OK;
+    if (!call_is_on_device(call)) return TUTTI_OK;
+    return error_set(TUTTI_UNSUPPORTED, "encoding %s: a buffer lies in memory of a device",
+                     encoding.encoding->name);
 }
 
 /* Bits must not depend on where ranks run when they are to be the same for good, and operands stay
@@ -223,6 +216,7 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
                                        .rank_count = comm->team.size,
                                        .root = what->root,
                                        .in_place = call->in_place,
+                                       .encodes = encoding.encoding != NULL,
                                        .radix = choice.radix,
                                        .order = order_for(comm, call),
                                        .levels = hosts != NULL ? &levels : NULL};
@@ -247,10 +241,13 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
         .algorithm = choice.algorithm->name,
         .in_place = call->in_place,
         .shares_cores = comm->team.members.shares_cores};
-    const struct kernel_set encoding_set = encoding_kernels(options.level, TUTTI_FLOAT32);
-    options.encoding = encoding.encoding;
-    options.places = encoding.places;
-    options.encoding_kernels = encoding.encoding != NULL ? &encoding_set : NULL;
+    struct kernel_set encoding_set;
+    if (encoding.encoding != NULL) {
+        encoding_set = encoding_kernels(options.level, what->dtype);
+        options.encoding = encoding.encoding;
+        options.places = encoding.places;
+        options.encoding_kernels = &encoding_set;
+    }
     if (call_is_on_device(call)) on_device_bind(call, &options);
     bind_to_transport(&options, comm->team.transports.set.all);
     const enum tutti_status status = bind_program(plan, &options, program);

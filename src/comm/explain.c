@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/dtype.h"
 #include "base/status.h"
@@ -32,6 +33,13 @@ static const char *levels_text(const struct ranked *ranked)
     return ranked->only_hosts ? " (hosts)" : "";
 }
 
+static bool is_ranked(const struct ranking *ranking, const struct algorithm *algorithm)
+{
+    for (int i = 0; i < ranking->count; i++)
+        if (ranking->ranked[i].algorithm == algorithm) return true;
+    return false;
+}
+
 static void say_all(const struct choose_call *call, const struct ranking *ranking,
                     struct writer *writer)
 {
@@ -45,30 +53,31 @@ static void say_all(const struct choose_call *call, const struct ranking *rankin
     for (int i = 0; i < algo_count; i++) {
         const char *const why_not = choose_why_not(call, &algo_list[i]);
         if (algo_list[i].collective == call->question.collective && why_not != NULL &&
-            (algo_list[i].needs_levels || algo_list[i].needs_power_of_two))
+            !is_ranked(ranking, &algo_list[i]))
             say(writer, "              -  %s: %s\n", algo_list[i].name, why_not);
     }
 }
 
-/* Of a sum, as the communicator's rules wish. */
+/* Of a sum. wish: of the call, packed; 0: the communicator's rules decide. */
 static void find_encoding(const struct tutti_comm *comm, const struct choose_call *call,
-                          struct call_encoding *found)
+                          uint16_t wish, struct call_encoding *found)
 {
     const struct call_to_encode asked = {.collective = call->question.collective,
                                          .dtype = call->question.dtype,
                                          .op = OP_SUM,
                                          .bytes = call->question.bytes,
-                                         .deterministic = call->deterministic};
+                                         .deterministic = call->deterministic,
+                                         .wish = wish};
     call_encoding_find(comm, &asked, found);
 }
 
 static enum tutti_status explain(const struct tutti_comm *comm, struct choose_call *call,
-                                 size_t count, struct writer *writer)
+                                 uint16_t wish, size_t count, struct writer *writer)
 {
     struct choice choice;
     struct ranking ranking;
     struct call_encoding encoding;
-    find_encoding(comm, call, &encoding);
+    find_encoding(comm, call, wish, &encoding);
     TRY(call_encoding_choose(call, &encoding, &choice));
     TRY(choose_ranking(call, &ranking));
     say(writer, "%s of %zu %s on %d ranks: %s, because %s\n",
@@ -81,6 +90,32 @@ static enum tutti_status explain(const struct tutti_comm *comm, struct choose_ca
     return TUTTI_OK;
 }
 
+/* "allreduce", or "allreduce=bfloat16/hosts" for a call that asks for that encoding. *wish: packed;
+ * 0: it asks for none. */
+static enum tutti_status read_collective(const char *text, enum collective *collective,
+                                         uint16_t *wish)
+{
+    char name[32];
+    struct encoding_wish wanted;
+    const size_t length = text != NULL ? strcspn(text, "=") : 0;
+    *wish = 0;
+    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : 0),
+             text != NULL ? text : "");
+    *collective = collective_from_name(name);
+    if (*collective >= COLLECTIVE_COUNT)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_comm_explain: collective must be a name such as \"allreduce\", is "
+                         "\"%.40s\"",
+                         text != NULL ? text : "NULL");
+    if (text[length] == '\0') return TUTTI_OK;
+    const char *const wrong = encoding_wish_parse(text + length + 1, &wanted);
+    if (wrong != NULL)
+        return error_set(TUTTI_INVALID_OPTIONS, "tutti_comm_explain: the encoding in \"%.60s\": %s",
+                         text, wrong);
+    *wish = encoding_wish_pack(&wanted);
+    return TUTTI_OK;
+}
+
 enum tutti_status tutti_comm_explain(const struct tutti_comm *comm, const char *collective,
                                      size_t count, enum tutti_dtype dtype, char *text,
                                      size_t text_bytes)
@@ -88,13 +123,9 @@ enum tutti_status tutti_comm_explain(const struct tutti_comm *comm, const char *
     TRY(communicator_check_handle(comm, "comm_explain"));
     if (!dtype_is_valid(dtype))
         return error_set(TUTTI_INVALID_DTYPE, "tutti_comm_explain: dtype %d is none", (int)dtype);
-    const enum collective found =
-        collective != NULL ? collective_from_name(collective) : COLLECTIVE_COUNT;
-    if (found >= COLLECTIVE_COUNT)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "tutti_comm_explain: collective must be a name such as \"allreduce\", is "
-                         "\"%.40s\"",
-                         collective != NULL ? collective : "NULL");
+    enum collective found;
+    uint16_t wish;
+    TRY(read_collective(collective, &found, &wish));
     if (text == NULL || text_bytes == 0)
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_comm_explain: there is no room for text");
     const size_t element_bytes = dtype_size(dtype), count_max = SIZE_MAX / 2 / element_bytes;
@@ -107,5 +138,5 @@ enum tutti_status tutti_comm_explain(const struct tutti_comm *comm, const char *
         .rules = comm->team.settings.rules};
     struct writer writer = {text, text_bytes, 0};
     text[0] = '\0';
-    return explain(comm, &call, count, &writer);
+    return explain(comm, &call, wish, count, &writer);
 }

@@ -15,6 +15,7 @@ static enum tutti_status plan_of(const struct tutti_comm *comm, const struct cho
     if (choice->only_hosts) levels.level_count = 1;
     const struct algo_params params = {.collective = choice->algorithm->collective,
                                        .rank_count = comm->team.size,
+                                       .encodes = true,
                                        .radix = choice->radix,
                                        .order = has_hosts ? hosts->order : comm->team.members.order,
                                        .levels = has_hosts ? &levels : NULL};
@@ -55,7 +56,10 @@ enum tutti_status explain_encoding(const struct tutti_comm *comm, const struct c
     }
     if (comm->team.size <= EXPLAIN_ENCODING_RANKS)
         TRY(count_roundings(comm, choice, encoding->places, &roundings));
-    if (roundings > 0)
+    if (roundings == 1)
+        snprintf(text, EXPLAIN_ENCODING_SIZE,
+                 "  %s: contributions are rounded once on their way to a result\n", wish);
+    else if (roundings > 0)
         snprintf(text, EXPLAIN_ENCODING_SIZE,
                  "  %s: contributions are rounded up to %u times on their way to a result\n", wish,
                  roundings);

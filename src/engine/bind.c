@@ -278,7 +278,7 @@ static enum tutti_status bind_encoding(struct binder *binder, const struct plan_
     if (options->encoding == NULL) return TUTTI_OK;
     rounding_rule *const rounds = options->rounding != NULL ? options->rounding : rounding_of_step;
     const uint32_t index = (uint32_t)(bound - binder->program->steps);
-    step_set(bound, STEP_ROUNDS, rounds(binder->plan, index, options->places));
+    step_set(bound, STEP_ROUNDS, rounds(binder->plan, index, options->places, options->in_place));
     step_set(bound, STEP_ENCODES,
              step_has(bound, STEP_ROUNDS) || has_encoded_link(binder->program, bound));
     if (options->places == NULL || !step_has(bound, STEP_ENCODES) || !parts_units(binder, step))
@@ -351,7 +351,7 @@ static bool does_send_input(const struct binder *binder, const struct program_st
     const struct program_source *from = &binder->program->sources[step->first_source];
     if (step->tx_count == 0 || step->source_count != 1 || from->rx != PROGRAM_NONE ||
         from->buffer != PLAN_INPUT || step->destination_buffer != PLAN_OUTPUT ||
-        step->divisor != 0 || step->factor != 0 ||
+        step->divisor != 0 || step->factor != 0 || step_has(step, STEP_ROUNDS) ||
         binder->options->kinds[PLAN_INPUT] != binder->options->kinds[PLAN_OUTPUT])
         return false;
     return !binder->options->in_place ||

@@ -161,6 +161,8 @@ static struct path_list possible(const struct binder *binder, const struct progr
         if (!encodings_allow(binder->program, bound, path)) continue;
         const struct path_row *row = path_row_of(table, path);
         const unsigned needed = path == PATH_WRITE ? row->receiver_memory : row->sender_memory;
+        if (is_reference && step_has(bound, STEP_ONLY_SENDS) && step_has(bound, STEP_ROUNDS))
+            continue; /* what lies there is not rounded */
         if (is_reference && !takes_kind(binder, sent_from(binder, bound), row->sender_memory))
             continue;
         if ((is_reference || path == PATH_WRITE) && !takes_memory(binder, needed)) continue;

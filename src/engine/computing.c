@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "engine/cut_unit.h"
 #include "engine/deliver.h"
 #include "engine/grow.h"
 #include "engine/reduce.h"
@@ -11,7 +12,8 @@ bool computing_has_room(const struct operation *operation, const struct program 
 {
     return program->lane_count <= operation->flight_capacity &&
            program->source_count_max <= operation->source_format_capacity &&
-           program->tx_count <= operation->place_format_capacity;
+           program->tx_count <= operation->place_format_capacity &&
+           cut_unit_room(program) <= operation->unit_room_capacity;
 }
 
 bool computing_make_room(struct operation *operation, const struct program *program)
@@ -21,7 +23,9 @@ bool computing_make_room(struct operation *operation, const struct program *prog
            grow((void **)&operation->source_formats, &operation->source_format_capacity,
                 program->source_count_max, sizeof(struct kernel_format)) &&
            grow((void **)&operation->place_formats, &operation->place_format_capacity,
-                program->tx_count, sizeof(struct kernel_format));
+                program->tx_count, sizeof(struct kernel_format)) &&
+           grow((void **)&operation->unit_room, &operation->unit_room_capacity,
+                (uint32_t)cut_unit_room(program), 1);
 }
 
 void computing_prepare(struct operation *operation)
@@ -145,6 +149,27 @@ static void start_run(const struct operation *operation, const struct program_st
                  &call);
 }
 
+/* Computes one unit of a piece that segments cut, `done` bytes into it. */
+static void compute_unit(const struct operation *operation, const struct run_lane *lane,
+                         const struct program_step *step, bool stores, size_t done, size_t bytes,
+                         uint32_t place_count)
+{
+    const struct program *program = operation->program;
+    const struct program_source *sources = &program->sources[step->first_source];
+    char *const result = operation->unit_room;
+    char *room = result + bytes;
+    for (uint32_t i = 0; i < step->source_count; i++) {
+        if (sources[i].rx != PROGRAM_NONE) continue; /* find_run has found it */
+        operation->sources[i] = cut_unit_gather(&operation->buffers[sources[i].buffer],
+                                                sources[i].offset + lane->done + done, bytes, room);
+        room += bytes;
+    }
+    start_run(operation, step, stores ? result : NULL, place_count, bytes, false);
+    if (stores)
+        cut_unit_scatter(&operation->buffers[step->destination_buffer],
+                         step->destination_offset + lane->done + done, bytes, result);
+}
+
 void computing_start(struct operation *operation, struct run_lane *lane,
                      const struct program_step *step, bool stores, const struct piece *piece)
 {
@@ -159,9 +184,13 @@ void computing_start(struct operation *operation, struct run_lane *lane,
     for (size_t done = 0, run; done < piece->bytes; done += run) {
         run = piece->bytes - done;
         char *destination = find_run(operation, lane, step, stores, done, &run);
+        const bool is_cut = run < piece->bytes - done && step_has(step, STEP_ENCODES) &&
+                            cut_unit_is_next(program, piece->bytes - done, &run);
         if (only_copies(step) && destination == operation->sources[0] && !step_has(step, STEP_ROUNDS))
             destination = NULL; /* it is there, maybe where it can only be read */
-        if (!lies_there(operation, step, destination, place_count)) {
+        if (is_cut) {
+            compute_unit(operation, lane, step, stores, done, run, place_count);
+        } else if (!lies_there(operation, step, destination, place_count)) {
             start_run(operation, step, destination, place_count, run, streams);
             any = true;
         }

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "engine/buffer.h"
+#include "engine/cut_unit.h"
 #include "engine/send.h"
 
 /* Whether receivers can read all segments of a range, and each segment is worth a message. Not on a
@@ -44,7 +45,8 @@ static enum path_kind reference(struct operation *operation, const struct progra
     enum link_reach reach = REACH_NONE;
     if (run == bytes)
         reach = link->ops->reach(link, source, bytes);
-    else if (may_read && segments_in_reach(operation, buffer, link, offset, bytes))
+    else if (may_read && !cut_unit_may_be(program) &&
+             segments_in_reach(operation, buffer, link, offset, bytes))
         reach = REACH_READ;
     if (may_read && reach == REACH_READ) return PATH_READ;
     if (may_copy && reach == REACH_COPY && copy_pays(link, source, bytes)) return PATH_COPY;

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "engine/computing.h"
+#include "engine/cut_unit.h"
 #include "engine/deliver.h"
 #include "engine/grow.h"
 #include "engine/outgoing.h"
@@ -62,6 +63,7 @@ void operation_release(struct operation *operation)
     free(operation->flights);
     free(operation->source_formats);
     free(operation->place_formats);
+    free(operation->unit_room);
     free_scratch(operation);
     operation_init(operation, operation->spin_budget);
 }
@@ -125,9 +127,10 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
 {
     const bool is_cut = input->segments != NULL || output->segments != NULL;
     if (!has_room(operation, program)) TRY(operation_make_room(operation, program));
-    if (is_cut && program->encoding != NULL && program->encoding->unit_elements > 1)
+    if (is_cut && cut_unit_may_be(program) && program->has_executor)
         return error_set(TUTTI_UNSUPPORTED,
-                         "encoding %s: buffers in segments, which may end within a unit",
+                         "encoding %s: buffers in segments, which may end within a unit, and "
+                         "kernels that finish later",
                          program->encoding->name);
     operation->program = program;
     operation->transport = transport;

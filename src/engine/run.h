@@ -78,6 +78,7 @@ struct run_send {
     uint32_t first_tx; /* shared: in program.step_tx */
     uint32_t tx_count; /* of the first of them; the others have 0 */
     uint32_t stalled;  /* shared: looks in a row that found nothing to borrow */
+    bool rounds;       /* what lies in memory is not rounded, and is on its way to the link */
     /* where only kernels move (computing.h): */
     size_t computing; /* bytes that kernels are copying to the link's place; 0: none */
     uint64_t group;   /* the group of those kernels; 0: they have finished */
@@ -137,6 +138,8 @@ struct operation {
     struct flight *flights; /* of each lane */
     struct kernel_format *source_formats, *place_formats;
     uint32_t flight_capacity, source_format_capacity, place_format_capacity;
+    char *unit_room; /* for units that segments cut (cut_unit.h) */
+    uint32_t unit_room_capacity;
 };
 
 /* spin_budget: looks at full links before a step's result takes the path through memory. */

@@ -53,7 +53,8 @@ static bool copy_to_place(struct operation *operation, struct run_send *send, vo
 {
     const struct program *program = operation->program;
     if (!program->moves_by_kernels &&
-        (program->encoding == NULL || program->tx_links[send - operation->sends].encoding == NULL)) {
+        (program->encoding == NULL ||
+         (program->tx_links[send - operation->sends].encoding == NULL && !send->rounds))) {
         send_copy(&operation->buffers[send->buffer], send->offset + send->done, place, bytes);
         return true;
     }
@@ -180,6 +181,7 @@ void send_open(struct operation *operation, const struct program_step *step, uin
     send->total = step->bytes;
     send->active = true;
     send->shared = false;
+    send->rounds = step_has(step, STEP_ROUNDS) && step_has(step, STEP_ONLY_SENDS);
     send->by_reference = by_reference;
     send->referenced |= by_reference;
     operation->any_referenced |= by_reference;

@@ -1,6 +1,7 @@
 #include "engine/start.h"
 
 #include "engine/buffer.h"
+#include "engine/cut_unit.h"
 #include "kernel/executor.h"
 
 void start_kernel(const struct operation *operation, kernel_reduce *kernel,
@@ -32,12 +33,18 @@ void start_copy(struct operation *operation, struct run_send *send, void *place,
     const struct kernel_format from = {NULL, program->kinds[send->buffer]};
     const struct kernel_encoding *const encoding =
         program->tx_links[send - operation->sends].encoding;
-    const bool has_formats = program->has_formats || encoding != NULL;
-    const struct kernel_formats formats = {.destination = {encoding, memory}, .sources = &from};
+    const bool has_formats = program->has_formats || encoding != NULL || send->rounds;
+    const struct kernel_formats formats = {.destination = {encoding, memory},
+                                           .sources = &from,
+                                           .through = send->rounds ? program->encoding : NULL};
     for (size_t done = 0, run; done < bytes; done += run) {
         run = bytes - done;
-        const void *const source =
+        const void *source =
             buffer_at(&operation->buffers[send->buffer], send->offset + send->done + done, &run);
+        if (run < bytes - done && has_formats && cut_unit_may_be(program) &&
+            cut_unit_is_next(program, bytes - done, &run))
+            source = cut_unit_gather(&operation->buffers[send->buffer],
+                                     send->offset + send->done + done, run, operation->unit_room);
         const struct kernel_call call = {
             .destination = (char *)place + wire_bytes(encoding, program->element_bytes, done),
             .sources = &source,

@@ -55,7 +55,8 @@ static inline bool take_decodes(const struct program *program, int rx, struct li
 
 /* The bytes of a piece of a step that encodes: as many whole units as are there, or the rest of the
  * chunk. There is always one, because all pieces of a program with units of several elements are
- * whole units (bind_piece), and no message is cut by a segment (operation_prepare). */
+ * whole units (bind_piece), no message is cut by a segment (operation_prepare), and links bring
+ * multiples of KiB near (fetch in transport.h). */
 static inline size_t take_whole_units(const struct program *program, size_t bytes, size_t left)
 {
     const size_t unit_bytes = program->encoding->unit_elements * program->element_bytes;

@@ -62,7 +62,8 @@ struct call_description board_read_word(uint32_t what)
 {
     return (struct call_description){
         .collective = (enum collective)((what & 255) % COLLECTIVE_COUNT),
-        .dtype = (enum tutti_dtype)(what >> 8 & 255),
+        .encoding = what >> 12 & 15,
+        .dtype = (enum tutti_dtype)(what >> 8 & 15),
         .op = (enum op)(what >> 16 & 255),
         .started = (what >> 24 & 1) != 0,
         .varies = (what >> 25 & 1) != 0,

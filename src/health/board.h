@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/collective.h"
+#include "base/dtype.h"
 #include "base/op.h"
 #include "base/watched.h"
 #include "transport/transport.h"
@@ -35,6 +36,7 @@ enum call_purpose {
     CALL_PURPOSE_COUNT
 };
 static_assert(CALL_PURPOSE_COUNT <= 8, "three bits");
+static_assert(DTYPE_COUNT <= 16, "four bits");
 
 /* A call as others see it. */
 struct call_description {
@@ -46,6 +48,7 @@ struct call_description {
     bool started;
     bool varies; /* blocks have different counts: a v form */
     enum call_purpose purpose;
+    unsigned encoding;  /* enum tutti_encoding of elements on some links; 0 to 15 */
     uint64_t signature; /* of all the above and the algorithm */
 };
 
@@ -65,7 +68,7 @@ struct board_call {
     _Atomic uint64_t ended; /* the same number when it is over */
     _Atomic uint64_t signature, count;
     _Atomic uint32_t
-        what; /* collective, dtype, op: a byte each; then started, varies, gated: a bit each; purpose */
+        what; /* collective: a byte; dtype, encoding: 4 bits each; op: a byte; then started, varies, gated: a bit each; purpose */
     _Atomic int32_t root;
 };
 
@@ -137,8 +140,9 @@ static inline struct board_call *board_calls(struct board *board, int size, int 
 static inline uint32_t board_word_of(const struct call_description *description)
 {
     return (uint32_t)description->collective | (uint32_t)description->dtype << 8 |
-           (uint32_t)description->op << 16 | (uint32_t)description->started << 24 |
-           (uint32_t)description->varies << 25 | (uint32_t)description->purpose << 27;
+           (uint32_t)(description->encoding & 15) << 12 | (uint32_t)description->op << 16 |
+           (uint32_t)description->started << 24 | (uint32_t)description->varies << 25 |
+           (uint32_t)description->purpose << 27;
 }
 
 /* The description in such a word, which may be foreign. Count, root and signature are 0. */

@@ -45,7 +45,9 @@ struct progress_message {
 struct call_message {
     uint64_t latest; /* the number of the last call that began there in the slot */
     uint64_t signature, count;
-    int32_t collective, dtype, op, root;
+    int32_t collective;
+    int32_t dtype; /* and, 256 times, enum tutti_encoding: older versions look at the byte alone */
+    int32_t op, root;
     uint8_t is_described; /* the number asked for has begun, and is not forgotten */
     uint8_t has_ended, started, varies;
     uint8_t is_in_call;              /* whichever */

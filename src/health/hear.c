@@ -141,19 +141,20 @@ static void answer(struct network *network, int peer, const struct control_messa
         .kind = CONTROL_CALL, .slot = asked->slot, .begun = asked->begun};
     message.u.call.latest = board_begun(calls);
     if (board_read_call(calls, asked->begun, &what))
-        message.u.call = (struct call_message){.latest = message.u.call.latest,
-                                               .signature = what.signature,
-                                               .count = what.count,
-                                               .collective = (int32_t)what.collective,
-                                               .dtype = (int32_t)what.dtype,
-                                               .op = (int32_t)what.op,
-                                               .root = what.root,
-                                               .is_described = true,
-                                               .has_ended = board_has_ended(calls, asked->begun),
-                                               .started = what.started,
-                                               .varies = what.varies,
-                                               .purpose = (uint32_t)what.purpose,
-                                               .is_gated = board_is_gated(calls, asked->begun)};
+        message.u.call =
+            (struct call_message){.latest = message.u.call.latest,
+                                  .signature = what.signature,
+                                  .count = what.count,
+                                  .collective = (int32_t)what.collective,
+                                  .dtype = (int32_t)what.dtype | (int32_t)what.encoding << 8,
+                                  .op = (int32_t)what.op,
+                                  .root = what.root,
+                                  .is_described = true,
+                                  .has_ended = board_has_ended(calls, asked->begun),
+                                  .started = what.started,
+                                  .varies = what.varies,
+                                  .purpose = (uint32_t)what.purpose,
+                                  .is_gated = board_is_gated(calls, asked->begun)};
     struct board_finding finding;
     message.u.call.sequence = health_sequence_of(health, health->board_number);
     message.u.call.is_in_call =
@@ -198,6 +199,7 @@ static void hear_call(struct network *network, int peer, const struct control_me
         .started = heard->started != 0,
         .varies = heard->varies != 0,
         .purpose = (enum call_purpose)(heard->purpose % CALL_PURPOSE_COUNT),
+        .encoding = (uint32_t)heard->dtype >> 8 & 15,
         .signature = heard->signature};
     if (heard->is_described && message->begun > 0) board_begin(calls, &what, message->begun);
     if (heard->is_described && message->begun > 0 && heard->is_gated == 1)

@@ -19,8 +19,8 @@
  *    before Y likewise. This memory is the source of a pure send; the destination of a step that
  *    stores and sends, since it may be sent from there; nothing if a step reduces straight into a
  *    message.
- * 5. A copy of a chunk onto itself, as there are in place, stores nothing; sent on, it is a send of
- *    that chunk.
+ * 5. A copy of a chunk onto itself, as there are in place, stores nothing, unless it rounds; sent
+ *    on, it is a send of that chunk.
  * 6. A step that may place its result (placement.h) writes the destinations of its receivers that
  *    may advertise, at the same positions, when it runs. By then it has consumed these positions of
  *    its own operands. It does not matter whether every receiver advertises: fewer stores can only
@@ -218,14 +218,19 @@ static bool fault_overlap(struct verification *run, const struct verified_turn *
                     rank, class);
 }
 
+static bool rounds(const struct verification *run, const struct verified_turn *turn)
+{
+    const struct verify_options *const options = run->options;
+    rounding_rule *const rule = options->rounding != NULL ? options->rounding : rounding_of_step;
+    return options->places != NULL && rule(turn->rank_plan, turn->index, options->places,
+                                           verify_is_in_place(run, turn->rank_plan->rank));
+}
+
 /* Rounds the result where the rule says so. */
 static void round_result(struct verification *run, const struct verified_turn *turn,
                          uint32_t position)
 {
-    rounding_rule *const rule =
-        run->options->rounding != NULL ? run->options->rounding : rounding_of_step;
-    if (run->options->places != NULL && rule(turn->rank_plan, turn->index, run->options->places))
-        run->results[position] = value_rounded(run->results[position]);
+    if (rounds(run, turn)) run->results[position] = value_rounded(run->results[position]);
 }
 
 /* Left to right, as the engine does; the sum is rounded, and scaled when final, at the end of the
@@ -240,7 +245,10 @@ static bool reduce_position(struct verification *run, const struct verified_turn
     const value first = read_source(run, turn, &sources[0], &receive, position);
     if (first == VALUE_NONE) return false;
     run->results[position] = first;
-    if (step->source_count == 1) return true;
+    if (step->source_count == 1) {
+        round_result(run, turn, position);
+        return true;
+    }
     value_take(run->values, first, &sum);
     for (uint32_t i = 1; i < step->source_count; i++) {
         const value next = read_source(run, turn, &sources[i], &receive, position);
@@ -308,7 +316,7 @@ static bool stores_nothing(const struct verification *run, const struct verified
     const struct plan_step *step = turn->step;
     const struct plan_source *source = &turn->rank_plan->sources[step->first_source];
     return step->chunk_count > 0 && step->has_destination && step->source_count == 1 &&
-           !source->is_link &&
+           !source->is_link && !rounds(run, turn) &&
            verify_turn_cell(run, turn, &source->location, 0) ==
                verify_turn_cell(run, turn, &step->destination, 0);
 }
@@ -319,7 +327,7 @@ static bool check_root_only_reads(const struct verification *run, const struct v
     const struct plan_location *to = &turn->step->destination;
     const int rank = turn->rank_plan->rank;
     if (to->buffer != PLAN_OUTPUT || !verify_is_in_place(run, rank) ||
-        !plan_has_all(&run->plan->shape, rank) || stores_nothing(run, turn))
+        !plan_has_all(&run->plan->shape, rank) || stores_nothing(run, turn) || rounds(run, turn))
         return true;
     return fault_at(
         run->report, turn->rank_plan, turn->index,
@@ -663,12 +671,6 @@ enum verify_verdict plan_verify(const struct plan *plan, const struct verify_opt
     *report = (struct verify_report){.rank_ordered = true};
     fault_none(report);
     if (!form_check(plan, report)) return VERIFY_WRONG;
-    if (rounding_on_any(options->places, plan->shape.rank_count) &&
-        !collective_reduces(plan->shape.collective)) {
-        fault_at(report, NULL, FAULT_NO_STEP, "no owner rounds what %s moves over encoded links",
-                 collective_name(plan->shape.collective));
-        return VERIFY_WRONG;
-    }
     enum verify_verdict verdict = wiring_init(&run.wiring, plan, budget, report);
     if (verdict == VERIFY_PROVEN &&
         !(verify_set_up(&run) && verify_find_placements(&run) && run_all(&run)))

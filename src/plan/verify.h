@@ -20,8 +20,10 @@
  *     and after every earlier access to that memory, of steps and of messages that are sent from
  *     there; and until the message has come, nothing else reads or writes there.
  * Of a plan with encoded links (rounding.h) it proves the same, and that replicas are bit-identical
- * although each such link rounds: a tree then has its roundings in it. It refuses plans whose
- * replicas would differ, and collectives that do not reduce.
+ * although each such link rounds: a tree then has its roundings in it. Where nothing is reduced,
+ * every output must be rounded, that of its owner, too. It refuses plans whose replicas would
+ * differ. In place, it expects plans that have been through rounding_of_own_block; their first step
+ * is the only one that may store in a root's input.
  * Contributions are exact sets up to VERIFY_EXACT_RANKS ranks and random fingerprints above.
  */
 #ifndef TUTTI_PLAN_VERIFY_H

@@ -57,6 +57,20 @@ static bool check_tree(struct verification *run, int rank, uint32_t chunk, const
                     there.class, run->tree_rank[at]);
 }
 
+/* What an output must be where nothing is reduced: its owner's contribution, as it is after it was
+ * encoded and decoded if any link is encoded. */
+static value moved_value(const struct verification *run, uint32_t class)
+{
+    const value given = value_contribution(owner_of(&run->plan->shape, class), class);
+    return run->options->places != NULL ? value_rounded(given) : given;
+}
+
+/* The owner's contribution is where it belongs, but has not been rounded. */
+static bool is_unrounded(const struct verification *run, const struct cell *cell, uint32_t class)
+{
+    return cell->value != VALUE_NONE && value_rounded(cell->value) == moved_value(run, class);
+}
+
 bool verify_check_output(struct verification *run, int rank, uint32_t chunk)
 {
     const struct plan_shape *shape = &run->plan->shape;
@@ -68,9 +82,13 @@ bool verify_check_output(struct verification *run, int rank, uint32_t chunk)
     struct value_parts found = {0};
     if (cell->value != VALUE_NONE) value_take(run->values, cell->value, &found);
     const bool right = reduces ? found.class == class && value_is_complete(run->values, &found)
-                               : cell->value == value_contribution(owner_of(shape, class), class);
+                               : cell->value == moved_value(run, class);
     if (right && run->report->roundings < found.roundings) run->report->roundings = found.roundings;
     if (right) return !reduces || check_tree(run, rank, chunk, cell);
+    if (!reduces && is_unrounded(run, cell, class))
+        return fault_at(run->report, rank_plan, writer,
+                        "output chunk %u is not rounded: with encoded links, replicas would differ",
+                        chunk);
     if (!cell->written)
         return fault_at(run->report, rank_plan, writer, "output chunk %u is never written", chunk);
     if (found.class != class)

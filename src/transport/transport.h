@@ -147,7 +147,8 @@ struct link_rx_ops {
      * message has another signature, or makes no sense; the link stays at fault. */
     enum link_state (*peek)(struct link_rx *link, struct link_view *view);
     /* For a view without data. take: copies its first bytes to a destination; the caller consumes
-     * them afterwards. fetch: copies a part of it into local memory, which the next peek shows.
+     * them afterwards. fetch: copies a part of it into local memory, which the next peek shows:
+     * a multiple of 1 KiB, in which units of encodings end, or all that is left.
      * False: not possible; the reason (its sender died, say) will show elsewhere. */
     bool (*take)(struct link_rx *link, void *destination, size_t bytes);
     bool (*fetch)(struct link_rx *link);

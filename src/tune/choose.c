@@ -33,8 +33,11 @@ static const char *why_not_encoded(const struct choose_call *call, const struct 
     if (algorithm->plan != NULL) return "is not proven for encoded links";
     if (!algorithm->has_owners)
         return "would give ranks different bits on encoded links: several ranks complete a result";
-    if (call->goes_in_units && !algorithm->sends_to_owners)
+    if (call->goes_in_units && collective_reduces(algorithm->collective) &&
+        !algorithm->sends_to_owners)
         return "would encode sums several times in units of several elements";
+    if (call->ends_within_units && !algorithm->keeps_units)
+        return "would put two blocks into one unit of several elements";
     return NULL;
 }
 

@@ -12,8 +12,9 @@
 #include "model/machine.h"
 #include "tune/encoding_wish.h"
 
-/* encoding: not NONE, of float32. tables: the memory of the machine's own tables (calibration.h). */
-void encoding_cost_apply(enum tutti_encoding encoding, enum encoded_links links,
-                         struct model_machine *machine, struct calibration_tables *tables);
+/* encoding: one that takes the dtype. tables: the memory of the machine's own tables (calibration.h). */
+void encoding_cost_apply(enum tutti_encoding encoding, enum tutti_dtype dtype,
+                         enum encoded_links links, struct model_machine *machine,
+                         struct calibration_tables *tables);
 
 #endif

@@ -144,7 +144,8 @@ enum tutti_status tune_machine(const struct tune_site *site, const struct tune_q
                                         .tables = &room->tables};
     calibration_apply(site->calibration, &use, machine);
     if (question->encoding != TUTTI_ENCODING_NONE)
-        encoding_cost_apply(question->encoding, question->encoded_links, machine, &room->tables);
+        encoding_cost_apply(question->encoding, question->dtype, question->encoded_links, machine,
+                            &room->tables);
     if (site->is_loopback) machine->within = machine->between;
     machine->core_count = site->core_count;
     machine->is_mapped = question->is_mapped;

@@ -147,6 +147,15 @@ static enum tutti_status read_rule(struct reader *reader, enum collective collec
     return add(reader, rules, &rule);
 }
 
+/* Whether the rules of a collective begin here: "allgather=", "allgather:". */
+static bool names_collective(const struct reader *reader)
+{
+    struct reader ahead = *reader;
+    char word[32];
+    return read_word(&ahead, word) && collective_from_name(word) != COLLECTIVE_COUNT &&
+           (*ahead.at == ':' || *ahead.at == '=');
+}
+
 static enum tutti_status read_all(struct reader *reader, struct rules *rules)
 {
     while (*reader->at != '\0') {
@@ -161,6 +170,8 @@ static enum tutti_status read_all(struct reader *reader, struct rules *rules)
         TRY(read_rule(reader, collective, rules));
         while (*reader->at == ',') {
             reader->at++;
+            if (names_collective(reader))
+                return wrong(reader, "';' is needed before the rules of another collective");
             TRY(read_rule(reader, collective, rules));
         }
         if (*reader->at == ';')

@@ -41,6 +41,8 @@ if older=$(/usr/bin/python3 -W ignore -c "import numpy; $version" 2>/dev/null) &
     PYTHONPATH=$(echo "$wheel"/venv/lib/python3*/site-packages) tutti-run -n 3 /usr/bin/python3 "${group_test[@]:1}"
 fi
 
+TUTTI_TORCH_BACKEND=${ways[0]} tutti-run -n 2 "$python" "$TUTTI_ROOT/bindings/torch/tests/encodings_test.py"
+
 scripts=(ddp zero uneven_all_to_all)
 # PyTorch 1.13 with Python 3.11, as in Debian 12, does not understand numbers for where output goes that are its own defaults.
 output=(--redirects 9:1 --tee 9:1)

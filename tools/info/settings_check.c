@@ -151,6 +151,7 @@ static const struct {
     enum company company;
 } checks[OPTION_COUNT] = {
     [OPTION_ALGORITHMS] = {check_creation, ALONE},
+    [OPTION_ENCODINGS] = {check_creation, ALONE},
     [OPTION_CALIBRATION] = {check_creation, ALONE},
     [OPTION_TABLE] = {check_creation, ALONE},
     [OPTION_PLANS] = {check_creation, ALONE},

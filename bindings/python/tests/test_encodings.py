@@ -87,3 +87,30 @@ def test_what_does_not_fit_is_refused():
         with pytest.raises(tutti.Error) as caught:
             call()
         assert caught.value.status.name == expected
+
+
+def test_numpys_dtypes_are_taken_for_tuttis():
+    half = np.array([1.5, -2, 0.25], np.float16)
+    encoded = tutti.encode(half, "fp8_e4m3")
+    assert_array_equal(tutti.decode(encoded, "fp8_e4m3", 3, dtype=np.float16), half)
+    with pytest.raises(tutti.InvalidArgument, match="dtype must be one of tutti's or NumPy's"):
+        tutti.decode(encoded, "fp8_e4m3", 3, dtype="halves")
+
+
+def test_explain_knows_the_encoding_of_a_call():
+    with tutti.Communicator(0, 1) as comm:
+        assert "there is no link between hosts" in comm.explain("allreduce", 1000, encoding="bfloat16/hosts/required")
+        assert "only sums" not in comm.explain("allgather", 1000, encoding=tutti.Encoding.INT8)
+        assert "only float32 can be encoded so" in comm.explain(
+            "allgather", 1000, tutti.bfloat16, encoding="int8/everywhere/required"
+        )
+        with pytest.raises(tutti.InvalidArgument, match="no encoding of that name"):
+            comm.explain("allreduce", 1000, encoding="int9")
+
+
+def test_an_encoding_stands_for_its_name():
+    with tutti.Communicator(0, 1) as comm:
+        x = np.ones(4, np.float32)
+        assert_array_equal(comm.allreduce(x, encoding=tutti.Encoding.BFLOAT16), x)
+        with pytest.raises(tutti.InvalidArgument, match="encoding must be a str"):
+            comm.allreduce(x, encoding=3)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from typing import Optional, SupportsIndex
+from typing import Optional, SupportsIndex, Union
 
 from ._errors import invalid
-from ._header import Status
+from ._header import Encoding, Status
 
 INT_MAX = 2**31 - 1
 SIZE_MAX = 2**64 - 1
@@ -28,6 +28,18 @@ def text(name: str, value: str) -> bytes:
     if "\0" in value:
         raise invalid(Status.INVALID_OPTIONS, f"{name} has a NUL in it: {value!r}")
     return value.encode()
+
+
+def permission(encoding: Union[str, Encoding]) -> bytes:
+    """A permission to encode, as a string of C. An Encoding stands for its name."""
+    if isinstance(encoding, Encoding):
+        return encoding.name.lower().encode()
+    if not isinstance(encoding, str):
+        raise invalid(
+            Status.INVALID_OPTIONS,
+            f"encoding must be a str such as 'bfloat16/hosts', or an Encoding, is {type(encoding).__name__}",
+        )
+    return text("encoding", encoding)
 
 
 def printable(value: str) -> str:

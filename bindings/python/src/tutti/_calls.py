@@ -29,10 +29,11 @@ from typing import (
     Tuple,
     TypedDict,
     TypeVar,
+    Union,
 )
 
 from . import _callbacks, _header
-from ._arguments import integer, nanoseconds, printable, text
+from ._arguments import integer, nanoseconds, permission, printable, text
 from ._errors import Error, Failure, check, error_of, failure_of, invalid
 from ._header import Dtype, Status
 from ._library import library
@@ -57,7 +58,7 @@ class How(TypedDict, total=False):
     priority: int
     #: A permission to send in fewer bytes, such as "bfloat16/hosts/allowed"; "none": as it is. The communicator's rules
     #: when left out; the same on all ranks.
-    encoding: Optional[str]
+    encoding: Union[str, _header.Encoding, None]
     #: What the bits of unsigned integers are, for dtypes that NumPy has not: tutti.bfloat16 on uint16.
     dtype: Optional[Dtype]
 
@@ -79,7 +80,7 @@ def call_options(how: How) -> Optional[_header.CallOptions]:
         None if algorithm is None else text("algorithm", algorithm),
         int(how.get("deterministic", False)),
         integer("priority", how.get("priority", 0), -100, Status.INVALID_OPTIONS, 100),
-        encoding=None if encoding is None else text("encoding", encoding),
+        encoding=None if encoding is None else permission(encoding),
     )
 
 

@@ -42,10 +42,10 @@ from ._buffers import (
     empty_part,
     empty_stack,
 )
-from ._arguments import INT_MAX, SIZE_MAX, integer, nanoseconds, printable, text
+from ._arguments import INT_MAX, SIZE_MAX, integer, nanoseconds, permission, printable, text
 from ._calls import Call, How, Prepared, Request, State
 from ._errors import Failure, check, error_of, invalid
-from ._header import ANY_RANK, ANY_TAG, ID_BYTES, NO_COLOR, Dtype, Status
+from ._header import ANY_RANK, ANY_TAG, ID_BYTES, NO_COLOR, Dtype, Encoding, Status
 from ._library import library
 from ._operations import SUM, Op, resolve
 from ._sparse import SparseRows
@@ -469,18 +469,29 @@ class Communicator:
         check(self._state.call(library.comm_footprint, self._state.pointer, ctypes.byref(found)))
         return Footprint(*(getattr(found, name) for name in Footprint._fields))
 
-    def explain(self, collective: str, count: int, dtype: Dtype = Dtype.float32) -> str:
+    def explain(
+        self,
+        collective: str,
+        count: int,
+        dtype: Dtype = Dtype.float32,
+        *,
+        encoding: Union[str, Encoding, None] = None,
+    ) -> str:
         """Which algorithm a call takes here, and why, in lines of text: `comm.explain("allreduce", 1 << 20)`.
 
+        encoding: as the call asks for it; None: as the communicator's rules say.
         Not collective. Takes some milliseconds for a size that was not called before.
         """
         room = ctypes.create_string_buffer(8192)
         elements = integer("count", count, 0, Status.INVALID_COUNT, SIZE_MAX)
+        asked = text("collective", collective)
+        if encoding is not None:
+            asked += b"=" + permission(encoding)
         check(
             self._state.call(
                 library.comm_explain,
                 self._state.pointer,
-                text("collective", collective),
+                asked,
                 elements,
                 int(dtype),
                 room,

@@ -9,7 +9,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ._buffers import Array, Buffer, Side, address_of
-from ._dtypes import native_dtype
+from ._dtypes import dtype_of, native_dtype
 from ._errors import check, invalid
 from ._header import Dtype, Encoding, Status
 from ._library import library
@@ -23,12 +23,24 @@ def _encoding_of(encoding: Union[Encoding, str]) -> Encoding:
     return Encoding(found.value)
 
 
+def _dtype_of(dtype: Any) -> Dtype:
+    """A dtype of tutti's, or of NumPy's where that has the same name."""
+    if isinstance(dtype, Dtype):
+        return dtype
+    try:
+        return dtype_of(np.dtype(dtype), None, "dtype")
+    except TypeError:
+        raise invalid(
+            Status.INVALID_DTYPE, f"dtype must be one of tutti's or NumPy's, such as tutti.float16, is {dtype!r}"
+        ) from None
+
+
 def encoded_size(encoding: Union[Encoding, str], count: int, dtype: Dtype = Dtype.float32) -> int:
     """The bytes of `count` elements of the dtype when they are encoded: whole units, the last one as well."""
     if count < 0:
         raise invalid(Status.INVALID_COUNT, f"count is {count}")
     size = ctypes.c_size_t()
-    check(library.encoded_size(_encoding_of(encoding), dtype, count, ctypes.byref(size)))
+    check(library.encoded_size(_encoding_of(encoding), _dtype_of(dtype), count, ctypes.byref(size)))
     return size.value
 
 
@@ -72,12 +84,12 @@ def encode(
     the dtype, and InvalidArgument otherwise; nothing was written then.
     """
     which = _encoding_of(encoding)
-    side = _one(array, "array", dtype)
+    side = _one(array, "array", None if dtype is None else _dtype_of(dtype))
     target, result = _bytes_for(which, side, out)
     if residual is None:
         check(library.encode(which, side.dtype, side.address, side.count, address_of(target)))
         return result
-    rest = _one(residual, "residual", dtype, is_written=True)
+    rest = _one(residual, "residual", side.dtype if dtype is not None else None, is_written=True)
     if rest.dtype != side.dtype or rest.count != side.count:
         raise invalid(
             Status.INVALID_COUNT,
@@ -111,11 +123,11 @@ def decode(
     if out is None:
         if count is None:
             raise invalid(Status.INVALID_COUNT, "decode needs the count of elements, or `out`")
-        wanted = Dtype.float32 if dtype is None else dtype
+        wanted = Dtype.float32 if dtype is None else _dtype_of(dtype)
         made = np.empty(count, native_dtype(wanted)[0])
         side, result = Side(made, "out", wanted, is_written=True), made
     else:
-        side, result = _one(out, "out", dtype, is_written=True), out
+        side, result = _one(out, "out", None if dtype is None else _dtype_of(dtype), is_written=True), out
         if count is not None and int(np.prod(count)) != side.count:
             raise invalid(Status.INVALID_COUNT, f"out has {side.count} elements, and count is {count}")
     size = encoded_size(which, side.count, side.dtype)

@@ -8,6 +8,36 @@ Communication hooks for DistributedDataParallel are in tutti_torch.hooks. docs/s
 
 BACKEND = "tutti"
 
+# What DDP and FSDP send in every step: gradients, and shards of gradients and parameters.
+_OF_TRAINING = ("allreduce", "reduce_scatter", "allgather")
+
+
+class Options:
+    """What a group may do beyond torch.distributed: the `pg_options` of init_process_group, new_group and init_device_mesh.
+
+        dist.init_process_group("tutti", pg_options=tutti_torch.Options(encoding="bfloat16/hosts"))
+
+    encoding: a permission to send in fewer bytes, which rounds: for allreduce, reduce_scatter and allgather, and so for
+        DDP and FSDP. Broadcasts, with which weights are handed out once, go as they are.
+    encodings: rules for operations and sizes instead, such as "allreduce:64k-=bfloat16/hosts;broadcast=float16/hosts".
+
+    docs/how-to/encodings.md has the words for both. What an encoding does not take goes as it is. Without options a group
+    has what $TUTTI_ENCODINGS says. The same on all ranks. Groups that are split off have those of their parent.
+    """
+
+    def __init__(self, *, encoding=None, encodings=None):
+        if encoding is not None and encodings is not None:
+            raise ValueError("tutti_torch.Options takes encoding or encodings, not both")
+        for name, value in (("encoding", encoding), ("encodings", encodings)):
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"tutti_torch.Options: {name} must be a str, is {type(value).__name__}")
+        if encoding is not None:
+            encodings = ";".join(f"{operation}={encoding}" for operation in _OF_TRAINING)
+        self.encodings = encodings
+
+    def __repr__(self):
+        return f"tutti_torch.Options(encodings={self.encodings!r})"
+
 
 def register() -> None:
     """Makes the backend known to torch.distributed. Any number of times."""
@@ -22,19 +52,28 @@ def register() -> None:
 
     if hasattr(Backend, BACKEND.upper()):
         return
-    # PyTorch 1.13 does not ask for which devices.
-    takes_devices = "devices" in inspect.signature(Backend.register_backend).parameters
-    more = {"devices": ["cpu"]} if takes_devices else {}
-    Backend.register_backend(BACKEND, _create, **more)
+    # PyTorch 1.13 does not ask for which devices, and hands on no options.
+    takes = inspect.signature(Backend.register_backend).parameters
+    more = {"devices": ["cpu"]} if "devices" in takes else {}
+    if "extended_api" in takes:
+        Backend.register_backend(BACKEND, _create_with, extended_api=True, **more)
+    else:
+        Backend.register_backend(BACKEND, _create, **more)
 
 
-def _create(store, rank, size, timeout):
+def _create_with(given, options):
+    if options is not None and not isinstance(options, Options):
+        raise TypeError(f"pg_options of the backend tutti must be tutti_torch.Options, is {type(options).__name__}")
+    return _create(given.store, given.group_rank, given.group_size, given.timeout, options)
+
+
+def _create(store, rank, size, timeout, options=None):
     from . import _native
     from ._group import create
 
     # Before the ranks meet, who wait until the group's deadline for one that compiles.
     native = _native.module(rank, timeout.total_seconds() / 2)
-    group = create(store, rank, size, timeout)
+    group = create(store, rank, size, timeout, None if options is None else options.encodings)
     if native is None:
         return group
     from tutti._library import library

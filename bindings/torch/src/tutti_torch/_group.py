@@ -137,12 +137,14 @@ def _seconds_of(timeout: timedelta, option: str) -> Optional[float]:
     return timeout.total_seconds()
 
 
-def create(store: Any, rank: int, size: int, timeout: timedelta) -> "TuttiGroup":
-    """What torch.distributed calls for init_process_group and new_group."""
+def create(
+    store: Any, rank: int, size: int, timeout: timedelta, encodings: Optional[str] = None
+) -> "TuttiGroup":
+    """What torch.distributed calls for init_process_group and new_group. encodings: see Options."""
     # A store may live longer than the groups that meet in it; every rank makes equally many of each name.
     number = store.add(f"tutti/{rank}", 1)
     own_store = dist.PrefixStore(f"tutti/{number}", store)
-    return _Group(own_store, rank, size, timeout)
+    return _Group(own_store, rank, size, timeout, encodings)
 
 
 class TuttiGroup(ProcessGroup):
@@ -154,7 +156,9 @@ class TuttiGroup(ProcessGroup):
     supports_time_estimate = False
     _device_types = [torch.device("cpu")]
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(
+        self, store: Any, rank: int, size: int, timeout: timedelta, encodings: Optional[str] = None
+    ) -> None:
         super().__init__(rank, size)
         try:
             self.communicator = tutti.Communicator(
@@ -163,12 +167,14 @@ class TuttiGroup(ProcessGroup):
                 store=_StoreOfTorch(store),
                 timeout=_seconds_of(timeout, "TUTTI_TIMEOUT"),
                 init_timeout=_seconds_of(timeout, "TUTTI_INIT_TIMEOUT"),
+                encodings=encodings,
             )
         except tutti.Error as error:
             raise as_runtime_error(error) from error.__cause__
         self._state = self.communicator._state
         self._rank, self._size = rank, size
         self._store = store
+        self._encodings = encodings
         self._timeout = timeout
         self._monitor = Monitor(store, rank, size)
         self._own_timeouts: Dict[timedelta, CallOptions] = {}
@@ -553,7 +559,9 @@ class TuttiGroup(ProcessGroup):
             return None
         name = "-".join(str(rank) for rank in ranks)
         store = dist.PrefixStore(f"split/{self._split_count}/{name}", self._store)
-        made = create(store, list(ranks).index(self._rank), len(ranks), timeout or self._timeout)
+        encodings = getattr(opts, "encodings", self._encodings)
+        own_rank = list(ranks).index(self._rank)
+        made = create(store, own_rank, len(ranks), timeout or self._timeout, encodings)
         made.group_name, made.group_desc = group_name or name, group_desc or ""
         return made
 
