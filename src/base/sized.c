@@ -10,8 +10,8 @@
 #include "tutti/train/adapt.h"
 #include "tutti/train/checkpoint.h"
 #include "tutti/train/compress.h"
-#include "tutti/train/local.h"
 #include "tutti/train/elastic.h"
+#include "tutti/train/local.h"
 #include "tutti/train/pipeline.h"
 #include "tutti/train/shards.h"
 

@@ -26,28 +26,28 @@
 
 /* X(struct, its size in 0.1, its last field): when a struct grows, only the last field changes
  * here. */
-#define SIZED_LIST(X)                                                           \
-    X(tutti_op_options, 48, factor)                               \
-    X(tutti_store, 32, context)                                       \
-    X(tutti_comm_options, 72, encodings)                     \
+#define SIZED_LIST(X)                              \
+    X(tutti_op_options, 48, factor)                \
+    X(tutti_store, 32, context)                    \
+    X(tutti_comm_options, 72, encodings)           \
     X(tutti_grow_options, 40, comm_options)        \
     X(tutti_exclude_options, 32, comm_options)     \
     X(tutti_exclude_policy, 56, corrupt_count_max) \
-    X(tutti_signs, 40, has_failed_device)                 \
-    X(tutti_footprint, 48, descriptor_count)             \
-    X(tutti_failure, 288, message)                                 \
-    X(tutti_comm_counters, 24, bytes)                           \
-    X(tutti_trace_entry, 64, tag)                                   \
-    X(tutti_call_options, 32, encoding)                       \
-    X(tutti_message, 24, count)                                       \
-    X(tutti_buckets_options, 48, reserved)                 \
-    X(tutti_schedule_times, 32, weights)                     \
-    X(tutti_pipeline_options, 48, context)                 \
-    X(tutti_pipeline_counters, 80, buffer_bytes)     \
-    X(tutti_shards_options, 64, loss_scale)               \
-    X(tutti_shards_step_options, 32, reserved)         \
-    X(tutti_shards_counters, 72, good_steps)             \
-    X(tutti_compressor_options, 80, reserved)           \
+    X(tutti_signs, 40, has_failed_device)          \
+    X(tutti_footprint, 48, descriptor_count)       \
+    X(tutti_failure, 288, message)                 \
+    X(tutti_comm_counters, 24, bytes)              \
+    X(tutti_trace_entry, 64, tag)                  \
+    X(tutti_call_options, 32, encoding)            \
+    X(tutti_message, 24, count)                    \
+    X(tutti_buckets_options, 48, reserved)         \
+    X(tutti_schedule_times, 32, weights)           \
+    X(tutti_pipeline_options, 48, context)         \
+    X(tutti_pipeline_counters, 80, buffer_bytes)   \
+    X(tutti_shards_options, 64, loss_scale)        \
+    X(tutti_shards_step_options, 32, reserved)     \
+    X(tutti_shards_counters, 72, good_steps)       \
+    X(tutti_compressor_options, 80, reserved)      \
     X(tutti_compressor_counters, 64, steps)        \
     X(tutti_adapt_options, 24, noise_smoothing)    \
     X(tutti_noise, 40, count)                      \
@@ -55,18 +55,18 @@
     X(tutti_adapt_sample, 56, large_squared)       \
     X(tutti_adapt_decision, 536, reason)           \
     X(tutti_local_options, 56, encoding)           \
-    X(tutti_local_counters, 64, waited_ns)                \
-    X(tutti_sparse_options, 24, deterministic)         \
+    X(tutti_local_counters, 64, waited_ns)         \
+    X(tutti_sparse_options, 24, deterministic)     \
     X(tutti_sparse_counters, 48, way)              \
-    X(tutti_server_table, 152, context)          \
-    X(tutti_server_options, 88, timeout_ns)      \
-    X(tutti_server_call_options, 24, encoding)   \
-    X(tutti_server_step, 32, member_count)       \
-    X(tutti_server_counters, 72, workers)                     \
-    X(tutti_checkpoints_options, 24, timeout_ns)     \
-    X(tutti_checkpoints_counters, 56, copy_bytes) \
-    X(tutti_elastic_options, 144, reserved)       \
-    X(tutti_elastic_step, 80, is_over)            \
+    X(tutti_server_table, 152, context)            \
+    X(tutti_server_options, 88, timeout_ns)        \
+    X(tutti_server_call_options, 24, encoding)     \
+    X(tutti_server_step, 32, member_count)         \
+    X(tutti_server_counters, 72, workers)          \
+    X(tutti_checkpoints_options, 24, timeout_ns)   \
+    X(tutti_checkpoints_counters, 56, copy_bytes)  \
+    X(tutti_elastic_options, 144, reserved)        \
+    X(tutti_elastic_step, 80, is_over)             \
     X(tutti_elastic_counters, 136, received_bytes)
 
 #define SIZED_ONE(type, bytes, last) type##_bytes_first = (bytes),
