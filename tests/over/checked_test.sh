@@ -16,6 +16,6 @@ run "$bin/tutti-perf" alltoall --ranks 2 --threads 2 --sizes 8,100K -n 3 -c 1
 for form in started prepared grouped; do
     run "$bin/tutti-perf" allgather --ranks 3 --form $form --sizes 8,200K -n 3 -c 1
 done
-run_beside calls/forms calls/messages system/fork
+run_tests calls/forms calls/messages system/fork
 if [[ ${TUTTI_LONG:-} == 1 ]]; then run_tests calls/lists calls/varying; fi
 exit $failed

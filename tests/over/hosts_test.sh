@@ -16,10 +16,10 @@ if (($# > 0)); then
     run_tests "$@"
     exit $failed
 fi
-run_beside calls/messages calls/lists system/fork faults/tracing
+run_tests calls/messages calls/lists system/fork faults/tracing
 run_beside faults/failure calls/messages_failure faults/recover
 TUTTI_TEST_HOSTS=3
-run_beside calls/forms calls/varying
+run_tests calls/forms calls/varying
 TUTTI_INTEGRITY=on run_tests calls/forms
 if [[ ${TUTTI_LONG:-} == 1 ]]; then TUTTI_INTEGRITY=network run_tests calls/forms; fi
 exit $failed

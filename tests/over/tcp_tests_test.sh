@@ -11,8 +11,8 @@ source "${TUTTI_ROOT:?}/tests/over/over.sh"
 export TUTTI_TRANSPORT=tcp
 is_long=${TUTTI_LONG:-}
 # The release and sanitizers share the programs. Failures of ranks are hosts_test.sh's, in the quick tier.
-if [[ $is_long ]] || is_sanitized; then run_beside calls/forms calls/messages; fi
-if [[ $is_long ]] || ! is_sanitized; then run_beside calls/lists calls/varying system/fork; fi
+if [[ $is_long ]] || is_sanitized; then run_tests calls/forms calls/messages; fi
+if [[ $is_long ]] || ! is_sanitized; then run_tests calls/lists calls/varying system/fork; fi
 if [[ $is_long ]]; then
     run_beside calls/messages_failure faults/recover
     TUTTI_INTEGRITY=network run_tests calls/forms
@@ -20,6 +20,6 @@ fi
 if [[ $is_long ]] || ! is_sanitized; then TUTTI_INTEGRITY=network run_tests hosts/tcp_reset; fi
 export TUTTI_SECRET=only-the-ranks-of-this-test-know-it
 TUTTI_ENCRYPTION=on run_tests hosts/tcp_reset
-if [[ $is_long ]] || ! is_sanitized; then TUTTI_ENCRYPTION=on run_beside calls/forms calls/messages system/fork; fi
+if [[ $is_long ]] || ! is_sanitized; then TUTTI_ENCRYPTION=on run_tests calls/forms calls/messages system/fork; fi
 if [[ $is_long ]]; then TUTTI_ENCRYPTION=on run_tests calls/lists; fi
 exit $failed

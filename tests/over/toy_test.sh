@@ -6,7 +6,7 @@ set -uo pipefail
 # shellcheck source=tests/over/over.sh
 source "${TUTTI_ROOT:?}/tests/over/over.sh"
 export TUTTI_TRANSPORT=tcp TUTTI_TEST_REMOTE=toy
-run_beside calls/forms calls/messages calls/messages_failure
+run_tests calls/forms calls/messages calls/messages_failure
 # Ranks of a host share memory, and two hosts have the toy between them.
 unset TUTTI_TRANSPORT
 export TUTTI_TEST_HOSTS=2

@@ -106,7 +106,8 @@ class Compression:
         return {name: _from_array(array) for name, array in self._compressor.state_dict().items()}
 
     def load_state_dict(self, state: Dict[str, torch.Tensor]) -> None:
-        """Takes the dictionary of state_dict() of this rank, of as many ranks. Before the first step, it is checked in that step."""
+        """Takes the dictionary of state_dict() of this rank, of as many ranks. All ranks call it. Before the first step, the
+        dictionaries are checked in that step."""
         arrays = {name: _to_array(tensor) for name, tensor in state.items()}
         if self._compressor is not None:
             self._compressor.load_state_dict(arrays)
