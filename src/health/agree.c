@@ -1,9 +1,11 @@
 #include "health/agree.h"
 
+#include "health/exclusion.h"
 #include "health/failure.h"
 #include "health/lock.h"
 #include "health/network.h"
 #include "health/remote_rank.h"
+#include "process/excluded.h"
 #include "process/progress.h"
 
 #include <time.h>
@@ -256,8 +258,9 @@ static uint64_t left_at(const struct recovery *recovery)
 void agree_leave(struct health *health)
 {
     struct recovery *recovery = health->recovery;
+    struct exclusion exclusion;
     uint64_t last = 1;
-    (void)health_check_excluded(health, NULL, false);
+    if (exclusion_of_self(health, &exclusion) && exclusion.is_decided) excluded_note();
     if (recovery != NULL) {
         if (health_lock_failed(health, health->team->settings.timeout_ns) != TUTTI_OK) return;
         recovery->sent_count = 0;
