@@ -468,7 +468,10 @@ static enum tutti_status begin(struct tutti_comm *comm, const char *function, bo
                          "tutti_%s: created must be the address of a pointer, is NULL", function);
     TRY(read_options(&growing, options));
     TRY(derive_check_decided(comm, function));
-    return grow(&growing, created);
+    TRY(agree_enter(&comm->health, function));
+    const enum tutti_status status = grow(&growing, created);
+    agree_exit(&comm->health);
+    return status;
 }
 
 enum tutti_status tutti_comm_grow(struct tutti_comm *comm, const struct tutti_grow_options *options,
