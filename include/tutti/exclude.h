@@ -1,5 +1,5 @@
-/* exclude.h - when is a rank so sick that the others should put it out? What a rank knows of another
- * one, and a policy that judges it.
+/* exclude.h - when is a rank so sick that the others should put it out? A rank's knowledge of
+ * another one, and a policy that judges it.
  *
  *     tutti_comm_signs ──► struct tutti_signs ──► tutti_exclude_judge ──► a cause, for tutti_comm_exclude
  *       what is known        now                    thresholds, history      or TUTTI_CAUSE_NONE
@@ -27,7 +27,7 @@ extern "C" {
 
 /* -------------------------------------------------------------------------------------- signs */
 
-/* What one rank knows of another. */
+/* One rank's knowledge of another. */
 struct tutti_signs {
     size_t size_bytes; /* set by the caller to sizeof(struct tutti_signs) */
     uint64_t now_ns;   /* when, of CLOCK_MONOTONIC */

@@ -38,6 +38,8 @@ enum { NAP_NS = 1000000, WORDS = 3 };
 /* A joiner whose round came to nothing comes again at once, so an admitter waits for it even when the
  * time for joiners is over. */
 static const uint64_t GRACE_NS = 2000000000;
+/* For what the store has already. */
+static const uint64_t STORE_NS = 1000000000;
 /* Bits of a rank's word that no status has: which function it called. */
 #define WORD_GROWS (UINT64_C(1) << 62)
 #define WORD_REPLACES (UINT64_C(1) << 63)
@@ -162,13 +164,26 @@ static enum tutti_status open_admission(struct growing *growing)
     return publish(growing, &growing->admission_address);
 }
 
+/* Whether the store still has this team's admission: another team with the same store may have put its
+ * own there meanwhile. */
+static bool is_published(const struct growing *growing)
+{
+    struct tutti_id id;
+    struct id_content content;
+    if (growing->store.get(growing->store.context, ENLARGE_STORE_KEY, id.bytes, sizeof id.bytes,
+                           STORE_NS) != 0)
+        return false;
+    id_read(&id, &content);
+    return memcmp(&content.key, &growing->admission_name, sizeof content.key) == 0;
+}
+
 static void close_admission(struct growing *growing)
 {
     static const struct net_address nowhere = {0};
     char before[ERROR_TEXT_MAX];
     if (growing->admission == NULL) return;
     error_copy(before, sizeof before);
-    (void)publish(growing, &nowhere); /* so that nobody applies for nothing */
+    if (is_published(growing)) (void)publish(growing, &nowhere); /* nobody applies for nothing */
     admission_close(growing->admission);
     growing->admission = NULL;
     (void)error_unless_ok(TUTTI_OK, before);
@@ -257,8 +272,10 @@ static enum tutti_status fail_for_admitter(const struct growing *growing,
                          growing->function, said->joiner_count, PLAN_RANKS_MAX);
     if (is_admitter(growing)) return said->status; /* its own error is there */
     health_name_rank(&growing->comm->health, growing->ranks[0], who, sizeof who);
-    return error_set(said->status, "tutti_%s: %s cannot let processes in: %s", growing->function,
-                     who, tutti_status_text(said->status));
+    return error_set(
+        said->status, "tutti_%s: %s cannot let processes in: %s", growing->function, who,
+        said->status == TUTTI_INIT_TIMEOUT ? "its store did not take the address at which they come"
+                                           : tutti_status_text(said->status));
 }
 
 /* ------------------------------------------------------------------------------------ a round */
@@ -451,7 +468,10 @@ static enum tutti_status begin(struct tutti_comm *comm, const char *function, bo
                          "tutti_%s: created must be the address of a pointer, is NULL", function);
     TRY(read_options(&growing, options));
     TRY(derive_check_decided(comm, function));
-    return grow(&growing, created);
+    TRY(agree_enter(&comm->health, function));
+    const enum tutti_status status = grow(&growing, created);
+    agree_exit(&comm->health);
+    return status;
 }
 
 enum tutti_status tutti_comm_grow(struct tutti_comm *comm, const struct tutti_grow_options *options,

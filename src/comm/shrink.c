@@ -17,20 +17,30 @@
 
 enum { SECRET_WORDS = 2 };
 
+/* missing: the ranks that had no part in it. */
+static enum tutti_status agree_on_word(struct tutti_comm *comm, uint64_t *word,
+                                       struct rank_list *missing)
+{
+    struct agreed agreed;
+    TRY(agree(&comm->health, "comm_agree", *word, &agreed));
+    *word = agreed.word;
+    for (int r = 0; r < comm->team.size; r++)
+        if (!rank_set_has(agreed.set, r)) rank_list_add(missing, r);
+    return TUTTI_OK;
+}
+
 enum tutti_status tutti_comm_agree(struct tutti_comm *comm, uint64_t *word)
 {
     TRY(communicator_check_handle(comm, "comm_agree"));
     if (word == NULL) return error_set(TUTTI_INVALID_BUFFER, "tutti_comm_agree: word is NULL");
     if (comm->team.size == 1) return TUTTI_OK;
     TRY(health_check_excluded(&comm->health, "comm_agree", false));
-    struct agreed agreed;
-    TRY(agree(&comm->health, "comm_agree", *word, &agreed));
-    *word = agreed.word;
-    char who[128];
     struct rank_list missing = RANK_LIST_EMPTY;
-    for (int r = 0; r < comm->team.size; r++)
-        if (!rank_set_has(agreed.set, r)) rank_list_add(&missing, r);
-    if (missing.count == 0) return TUTTI_OK;
+    TRY(agree_enter(&comm->health, "comm_agree"));
+    const enum tutti_status status = agree_on_word(comm, word, &missing);
+    agree_exit(&comm->health);
+    if (status != TUTTI_OK || missing.count == 0) return status;
+    char who[128];
     health_name_rank(&comm->health, missing.first, who, sizeof who);
     return error_set(TUTTI_PROC_FAILED,
                      "tutti_comm_agree: agreed without %s (all that are missing: %s)", who,
@@ -207,8 +217,10 @@ enum tutti_status shrink(struct tutti_comm *comm, const struct shrink_wish *wish
 {
     enum tutti_status status = TUTTI_OK;
     bool is_over = false;
+    TRY(agree_enter(&comm->health, wish->function));
     for (int round = 0; round < ROUNDS_MAX && !is_over; round++)
         status = shrink_once(comm, wish, &is_over, created);
+    agree_exit(&comm->health);
     return status;
 }
 

@@ -1,9 +1,11 @@
 #include "health/agree.h"
 
+#include "health/exclusion.h"
 #include "health/failure.h"
 #include "health/lock.h"
 #include "health/network.h"
 #include "health/remote_rank.h"
+#include "process/excluded.h"
 #include "process/progress.h"
 
 #include <time.h>
@@ -245,6 +247,27 @@ enum tutti_status agree_among(struct health *health, const char *function, uint6
         result);
 }
 
+enum tutti_status agree_enter(struct health *health, const char *function)
+{
+    struct recovery *recovery = NULL;
+    const char *other = NULL;
+    TRY(health_lock_failed(health, health->team->settings.timeout_ns));
+    const enum tutti_status status = recover_get(health, &recovery);
+    health_unlock(health);
+    if (status != TUTTI_OK) return status;
+    if (atomic_compare_exchange_strong(&recovery->within, &other, function)) return TUTTI_OK;
+    return error_set(TUTTI_DESYNC,
+                     "tutti_%s: another thread of rank %d is in tutti_%s on this communicator; one "
+                     "thread at a time can make such calls",
+                     function, health->team->rank, other);
+}
+
+void agree_exit(struct health *health)
+{
+    struct recovery *const recovery = health->recovery;
+    atomic_store(&recovery->within, NULL);
+}
+
 /* 1 + the number of the last agreement that this rank may have decided. */
 static uint64_t left_at(const struct recovery *recovery)
 {
@@ -256,8 +279,9 @@ static uint64_t left_at(const struct recovery *recovery)
 void agree_leave(struct health *health)
 {
     struct recovery *recovery = health->recovery;
+    struct exclusion exclusion;
     uint64_t last = 1;
-    (void)health_check_excluded(health, NULL, false);
+    if (exclusion_of_self(health, &exclusion) && exclusion.is_decided) excluded_note();
     if (recovery != NULL) {
         if (health_lock_failed(health, health->team->settings.timeout_ns) != TUTTI_OK) return;
         recovery->sent_count = 0;

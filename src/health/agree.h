@@ -43,6 +43,11 @@ struct agree_without {
 enum tutti_status agree_among(struct health *health, const char *function, uint64_t word,
                               const uint64_t *among, const struct agree_without *without,
                               struct agreed *result);
+/* A call with agreements begins: its thread alone makes them until agree_exit, since each has the next
+ * number. DESYNC: another thread of this process is in such a call, which the error names. NO_MEMORY.
+ * `function` is static, without "tutti_". Any thread; waits for the domain. */
+enum tutti_status agree_enter(struct health *health, const char *function);
+void agree_exit(struct health *health);
 /* While survivors meet: a rank that ended its part of the meeting more than a second ago, whether
  * it succeeded or not; -1: none is known. All end it at about the same time, unless it has failed
  * for some. */

@@ -49,8 +49,9 @@ struct recovery {
     uint32_t about, previous_about; /* what they are about, see health/agree.h; 0: who is left */
     bool is_secret;                 /* outsiders hear nothing of the current one */
     uint64_t missed; /* the first agreement without this rank, see membership/standing.h; 0: none */
-    atomic_bool has_begun; /* this rank's first one; else it has only heard what others say */
-    uint64_t written;      /* messages */
+    const char *_Atomic within; /* the call that makes agreements now; NULL: none */
+    atomic_bool has_begun;      /* this rank's first one; else it has only heard what others say */
+    uint64_t written;           /* messages */
     struct sent sent[CONTROL_RING_KEPT];
     unsigned sent_count;
     uint64_t looked_ns;

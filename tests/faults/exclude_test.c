@@ -3,6 +3,7 @@
  *
  * ctest: label=once timeout=300 waits first
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -296,6 +297,51 @@ static void a_rank_that_left_without_a_decision_is_as_if_dead(void **state)
     assert_int_equal(ranks_run(2, &options, leave_undecided, NULL), 0);
 }
 
+/* ---------------------------------------------------------------------------------- two threads */
+
+struct attempt {
+    struct tutti_comm *comm;
+    enum tutti_status status;
+    bool is_named; /* the other thread's call is */
+};
+
+static void *try_to_agree(void *context)
+{
+    struct attempt *const attempt = context;
+    uint64_t word = 3;
+    attempt->status = tutti_comm_agree(attempt->comm, &word);
+    attempt->is_named = says("another thread") && says("tutti_comm_agree on this");
+    if (attempt->status == TUTTI_DESYNC) atomic_store(&endings[0].is_done, 1);
+    return NULL;
+}
+
+/* Two threads of rank 0 call at once: the later one is told so, and the other one is not disturbed. */
+static int call_twice(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)size, (void)seed, (void)context;
+    uint64_t word = 1;
+    struct attempt attempts[2] = {{.comm = comm}, {.comm = comm}};
+    pthread_t thread;
+    if (rank == 1) {
+        while (atomic_load(&endings[0].is_done) == 0) ranks_nap_ms(1);
+        RANKS_EXPECT(tutti_comm_agree(comm, &word) == TUTTI_OK && word == 1);
+        return 0;
+    }
+    RANKS_EXPECT(pthread_create(&thread, NULL, try_to_agree, &attempts[1]) == 0);
+    (void)try_to_agree(&attempts[0]);
+    RANKS_EXPECT(pthread_join(thread, NULL) == 0);
+    const int refused = attempts[0].status == TUTTI_DESYNC ? 0 : 1;
+    RANKS_EXPECT(attempts[refused].status == TUTTI_DESYNC && attempts[refused].is_named);
+    RANKS_EXPECT(attempts[1 - refused].status == TUTTI_OK);
+    return 0;
+}
+
+static void a_second_thread_is_told_that_another_one_recovers(void **state)
+{
+    (void)state;
+    assert_int_equal(run(2, RANKS_DEFAULT, call_twice, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +352,7 @@ int main(void)
         cmocka_unit_test(without_a_majority_all_are_told_and_may_try_again),
         cmocka_unit_test(mistakes_and_too_few_ranks_are_refused_before_anybody_is_told),
         cmocka_unit_test(a_rank_that_left_without_a_decision_is_as_if_dead),
+        cmocka_unit_test(a_second_thread_is_told_that_another_one_recovers),
     };
     setenv("TUTTI_LOG", "off", 0); /* failures are what is expected here */
     endings = ranks_share(RANKS_MAX * sizeof *endings);

@@ -332,6 +332,35 @@ static void a_process_that_no_team_takes_in_ends_at_its_deadline(void **state)
     assert_int_equal(run(1, RANKS_PROCESSES, without_a_team, NULL, NULL), 0);
 }
 
+/* Two teams, of a rank each, and one store: the first gives up, and a process comes after that. */
+static int beside_another_team(struct tutti_comm *none, int rank, int size, uint64_t seed,
+                               void *context)
+{
+    struct tutti_comm *comm, *larger;
+    (void)none, (void)size, (void)seed, (void)context;
+    if (rank == 2) {
+        while (atomic_load(&endings[0].ended_ns) == 0) usleep(1000);
+        RANKS_EXPECT(join(20, &larger) == TUTTI_OK);
+    } else {
+        RANKS_EXPECT(found(0, 1, &comm) == TUTTI_OK);
+        if (rank == 1) usleep(200000); /* so that its address replaces the other team's */
+        const enum tutti_status status = grow(comm, 1, rank == 0 ? 1 : 20, &larger);
+        RANKS_EXPECT(status == (rank == 0 ? TUTTI_TIMEOUT : TUTTI_OK));
+        RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
+        if (rank == 0) atomic_store(&endings[0].ended_ns, clock_now_ns());
+        if (rank == 0) return 0;
+    }
+    RANKS_EXPECT(tutti_comm_size(larger) == 2 && sums(larger));
+    RANKS_EXPECT(tutti_comm_free(larger) == TUTTI_OK);
+    return 0;
+}
+
+static void a_team_that_gives_up_leaves_the_address_of_another_team(void **state)
+{
+    (void)state;
+    assert_int_equal(run(3, RANKS_PROCESSES, beside_another_team, NULL, NULL), 0);
+}
+
 static int wrongly(struct tutti_comm *none, int rank, int size, uint64_t seed, void *context)
 {
     struct tutti_comm *comm, *larger;
@@ -519,6 +548,7 @@ int main(void)
         cmocka_unit_test(if_nobody_comes_the_team_goes_on_as_it_was),
         cmocka_unit_test(nobody_joins_with_another_secret),
         cmocka_unit_test(a_process_that_no_team_takes_in_ends_at_its_deadline),
+        cmocka_unit_test(a_team_that_gives_up_leaves_the_address_of_another_team),
         cmocka_unit_test(mistakes_are_named_and_leave_the_team_as_it_was),
         cmocka_unit_test(the_place_of_a_dead_rank_is_filled),
         cmocka_unit_test(a_death_in_the_middle_is_another_round),

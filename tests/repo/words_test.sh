@@ -27,7 +27,7 @@ bur(y|ies|ied)                  : declare dead
 wakefulness                     : backoff
 '
 # The texts whose sentences may begin with "Who" or "What" only if they are questions.
-plain='README.md include/tutti/tutti.h include/tutti/plan.h include/tutti/sparse.h include/tutti/train.h include/tutti/train/checkpoint.h include/tutti/train/pipeline.h
+plain='README.md include/tutti/tutti.h include/tutti/plan.h include/tutti/sparse.h include/tutti/exclude.h include/tutti/train.h include/tutti/train/checkpoint.h include/tutti/train/pipeline.h
        include/tutti/train/shards.h include/tutti/train/compress.h include/tutti/train/local.h include/tutti/train/adapt.h
        docs/README.md docs/start/running.md docs/how-to/failures.md docs/reference/glossary.md docs/reference/options.md
        docs/develop/faults.md docs/explanation/start-up.md docs/explanation/hosts.md docs/explanation/point-to-point.md'

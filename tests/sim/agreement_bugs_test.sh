@@ -67,6 +67,8 @@ bug 'a rank without a vote is counted' "$source" \
     'count += __builtin_popcountll(set[i]);'
 bug 'a ballot by all goes without ranks that have no vote' "$source" \
     'if ((set[i] | a->ballot_dead[i]) != rank_set_mask(a->size, i)) return false;' \
-    'if (((set[i] | a->ballot_dead[i]) & a->voters[i]) != a->voters[i]) return false;'
+    'if (((set[i] | a->ballot_dead[i]) & a->voters[i]) != a->voters[i]) return false;' \
+    'if ((a->suspected[i] & ~a->dead[i]) != 0) return false;' \
+    'if ((a->suspected[i] & ~a->dead[i] & a->voters[i]) != 0) return false;'
 
 end_planting

@@ -39,7 +39,9 @@ bug 'a joiner gets a rank that a survivor keeps' "$growth" \
     ''
 bug 'a rank without a vote is counted' "$agreement" \
     'count += __builtin_popcountll(set[i] & a->voters[i]);' \
-    'count += __builtin_popcountll(set[i]);'
+    'count += __builtin_popcountll(set[i]);' \
+    'count += __builtin_popcountll(~(one[i] | other[i]) & a->voters[i]);' \
+    'count += __builtin_popcountll(~(one[i] | other[i]) & rank_set_mask(a->size, i));'
 bug 'suspicion is taken for death' "$agreement" \
     'rank_set_add(a->suspected, rank);' \
     'rank_set_add(a->dead, rank);'
