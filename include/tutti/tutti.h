@@ -486,13 +486,7 @@ tutti_comm_shrink(struct tutti_comm *comm, const struct tutti_comm_options *opti
                   struct tutti_comm **created);
 
 /* Exclusion. A rank can be sick without being dead: too slow, stopped, with data that arrive changed,
- * with a failed GPU. The other ranks put it out, against its will.
- *
- *     struct tutti_exclude_options options = TUTTI_EXCLUDE_OPTIONS_INIT;
- *     options.cause = TUTTI_CAUSE_LATE;
- *     tutti_comm_exclude(comm, &sick, 1, &options, &smaller);
- *     tutti_comm_free(comm), comm = smaller;
- */
+ * with a failed GPU. The other ranks put it out, against its will. tutti/exclude.h says when. */
 
 /* Why a rank is put out; all ranks are told. */
 enum tutti_cause {
