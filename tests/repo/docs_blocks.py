@@ -149,12 +149,13 @@ class Runner:
         above, self.above = self.above, ""
         if re.search(r"\bint main\(", block.text):
             return above + block.text
+        headers = "".join(re.findall(r"(?m)^#include [<\"]tutti/.*\n", block.text))
         body = re.sub(r"(?m)^#include .*\n", "", block.text)
         if self.frame:
             before, _, behind = self.frame.partition("/* example */")
             head, _, main = before.rpartition("\nint main")
             return "%s\n%s\nint main%s%s\n%s%s" % (head, above, main, declarations, body, behind)
-        return "%s%s\nint main(void)\n{\n%s\n%s\nreturn 0;\n}\n" % (INCLUDES, above, declarations, body)
+        return "%s%s%s\nint main(void)\n{\n%s\n%s\nreturn 0;\n}\n" % (INCLUDES, headers, above, declarations, body)
 
     def run_c(self, block, rest, only_compile):
         match = re.match(r" ?(\d*)(?:: (.*))?$", rest)
