@@ -76,12 +76,12 @@ static enum tutti_status read_options(struct excluding *excluding,
     return options_check_comm(own->comm_options);
 }
 
-static void tell(const struct excluding *excluding, int rank, bool is_decided)
+static void tell(const struct excluding *excluding, int rank, bool is_decided, bool tells_far)
 {
     const struct exclusion exclusion = {.is_decided = is_decided,
                                         .by = excluding->comm->team.rank,
                                         .cause = excluding->options.cause};
-    exclusion_tell(&excluding->comm->health, rank, &exclusion);
+    exclusion_tell(&excluding->comm->health, rank, &exclusion, tells_far);
 }
 
 static void accuse(const struct excluding *excluding)
@@ -93,7 +93,7 @@ static void accuse(const struct excluding *excluding)
     for (int r = 0; r < excluding->comm->team.size; r++) {
         if (!rank_set_has(excluding->set, r)) continue;
         rank_list_add(&who, r);
-        tell(excluding, r, false);
+        tell(excluding, r, false, true);
     }
     health_name_rank(health, excluding->comm->team.rank, by, sizeof by);
     health_fail(health, NULL, TUTTI_EXCLUDED, who.first, "%s excludes rank%s %.40s: %s%s%.100s", by,
@@ -101,20 +101,14 @@ static void accuse(const struct excluding *excluding)
                 reason != NULL ? ": " : "", reason != NULL ? reason : "");
 }
 
-/* Whether this rank tells that one: all tell ranks of their host, and the first two tell the others,
- * in case that one dies meanwhile. */
-static bool is_teller(const struct excluding *excluding, const struct tutti_comm *created, int rank)
-{
-    return team_shares_host(&excluding->comm->team, rank) || created->team.rank < 2;
-}
-
 /* Ranks that are not in the new communicator: those that were to go, and others that were lost or
- * called something else. The new ranks have the old order. */
+ * called something else. All tell ranks of their host, and the first two tell the others, in case that
+ * one dies meanwhile. The new ranks have the old order. */
 static void tell_decided(const struct excluding *excluding, const uint64_t *left,
                          const struct tutti_comm *created)
 {
     for (int r = 0; r < excluding->comm->team.size; r++)
-        if (!rank_set_has(left, r) && is_teller(excluding, created, r)) tell(excluding, r, true);
+        if (!rank_set_has(left, r)) tell(excluding, r, true, created->team.rank < 2);
 }
 
 static enum tutti_status exclude(struct excluding *excluding, const int *ranks, int rank_count,

@@ -15,7 +15,8 @@ static void tell_other_host(struct health *health, int rank, uint64_t word)
         remote_count_untold(network, rank);
 }
 
-void exclusion_tell(struct health *health, int rank, const struct exclusion *exclusion)
+void exclusion_tell(struct health *health, int rank, const struct exclusion *exclusion,
+                    bool tells_far)
 {
     const int number = team_local_number(health->team, rank);
     const uint64_t word = exclusion_word(exclusion);
@@ -24,8 +25,9 @@ void exclusion_tell(struct health *health, int rank, const struct exclusion *exc
         exclusion_write(health, number, word);
         return;
     }
+    if (!tells_far || health->network == NULL) return;
     error_copy(text, sizeof text);
-    if (health_has_network(health) && health_lock_failed(health, LOCK_NS) == TUTTI_OK) {
+    if (health_lock_failed(health, LOCK_NS) == TUTTI_OK) {
         tell_other_host(health, rank, word);
         health_unlock(health);
     }

@@ -4,8 +4,9 @@
 
 #include "health/exclusion.h"
 
-/* Keeps this thread's error. Waits a moment for the domain at most. A rank of another host that cannot
+/* tells_far: a rank of another host, too. Keeps this thread's error. Waits a moment for the domain at most. A rank of another host that cannot
  * be told finds out when it reaches nobody. */
-void exclusion_tell(struct health *health, int rank, const struct exclusion *exclusion);
+void exclusion_tell(struct health *health, int rank, const struct exclusion *exclusion,
+                    bool tells_far);
 
 #endif

@@ -66,8 +66,7 @@ bool known_to_be_stopped(const struct health *health, int rank, uint64_t now_ns)
 bool known_report(const struct health *health, int rank, struct peer_report *report)
 {
     struct network *const network = health->network;
-    if (network == NULL || network->is_stopped || team_shares_host(health->team, rank))
-        return false;
+    if (network == NULL || network->is_stopped || remote_of(health, rank) == NULL) return false;
     network->control->ops->report(network->control, rank, report);
     return true;
 }

@@ -33,7 +33,6 @@
 #include "connect/hello.h"
 #include "connect/listener.h"
 #include "os/clock.h"
-#include "tests/kit/cases.h"
 #include "tests/kit/fault_time.h"
 #include "tests/worlds/launched_rank.h"
 #include "tests/worlds/ranks.h"
@@ -610,5 +609,6 @@ int main(void)
         cmocka_unit_test(a_job_starts_among_strangers),
         cmocka_unit_test(who_has_the_key_and_makes_no_sense_is_dropped),
     };
-    return CASES_RUN_AT_ONCE(tests, 3);
+    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

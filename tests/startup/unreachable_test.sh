@@ -35,6 +35,8 @@ in_namespace() {
     # A card's address can be told to others; but what goes there from this very host goes over loopback, and is lost.
     ip link add card type veth peer name cable && ip address add 10.79.0.1/24 dev card || exit 1
     ip link set card up && ip link set cable up && mkdir folder || exit 1
+    # The kernel notices some time later that the cable is in.
+    for ((tries = 0; tries < 400; tries++)); do [[ $(ip link show card) != *LOWER_UP* ]] || break; sleep 0.05; done
     for rank in 0 1; do start joining "$rank" TUTTI_RENDEZVOUS_DIR="$PWD/folder" TUTTI_SOCKET_IFNAME=card; done
     wait
     for rank in 0 1; do
