@@ -61,7 +61,7 @@
  * Sources: Li et al., Scaling Distributed Machine Learning with the Parameter Server, OSDI 2014.
  * Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server,
  * NIPS 2013. Chen et al., Revisiting Distributed Synchronous SGD, 2016 (quorum).
- * docs/how-to/parameter-server.md has the costs. / /
+ * docs/how-to/parameter-server.md has the costs.
  */
 #ifndef TUTTI_SERVER_H
 #define TUTTI_SERVER_H
@@ -165,11 +165,13 @@ struct tutti_server_options {
     size_t queue_bytes;  /* a server takes no further request of a worker while its requests of so
                            many bytes wait; 0: 256 MiB. Larger requests are refused */
     uint64_t timeout_ns; /* default deadline of the calls below; 0: 30 minutes */
+    const char *load_folder; /* the tables begin with what tutti_server_save wrote there; NULL: with
+                                their initial values */
 };
 #define TUTTI_SERVER_OPTIONS_INIT                                                                 \
     {                                                                                             \
         sizeof(struct tutti_server_options), NULL, 0, NULL, 0, NULL, 0, TUTTI_SERVER_SYNCHRONOUS, \
-            0, 0, 0, 0, 0                                                                         \
+            0, 0, 0, 0, 0, NULL                                                                   \
     }
 
 /* Makes a parameter server of the ranks of comm: a communicator for each worker and server, and
@@ -177,7 +179,8 @@ struct tutti_server_options {
  * be freed afterwards, and may fail. Collective over comm; blocks like tutti_comm_create for
  * each of these communicators. Servers answer from then on. On failure *server is NULL:
  * INVALID_COMM, INVALID_OPTIONS, INVALID_DTYPE, MISMATCH (ranks gave different options),
- * NO_MEMORY, or a status of tutti_comm_group. */
+ * NO_MEMORY, or a status of tutti_comm_group. With load_folder: SYSTEM (a file is not there), CORRUPT
+ * (it is not whole), INVALID_OPTIONS (it has other tables), MISMATCH (parts are of different steps). */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_create(const struct tutti_server_options *options, struct tutti_comm *comm,
                     struct tutti_server **server);
@@ -185,6 +188,17 @@ tutti_server_create(const struct tutti_server_options *options, struct tutti_com
  * Returns at once on a rank that is no server. PROC_FAILED: another server died, so the tables
  * are no longer complete; otherwise OK. Any thread; several at once. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_serve(struct tutti_server *server);
+/* Saves this server's part of the tables, with the optimizers' state, in a file of a folder
+ * ("server-0-of-2.tables"), which replaces the one of the last time when it is whole. Every server
+ * saves its own part; parts belong together when they are from after the same step, so let servers
+ * save while no worker is in a clock, say between two barriers. The server answers nothing while it
+ * writes, about a second for each GB. Later, tutti_server_create with load_folder and the same
+ * tables, optimizers and number of servers begins there. Blocks until the file is there, at most for
+ * the deadline of the options. TIMEOUT: it may still be written. INVALID_RANK: this rank is no server.
+ * INVALID_BUFFER: folder is NULL. INVALID_REQUEST: it is saving. SYSTEM: the folder is not there, the
+ * disk is full; the old file stays. NO_MEMORY. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_save(struct tutti_server *server,
+                                                             const char *folder);
 /* Leaves. A worker tells the servers that it takes no more part, and its unfinished clock is
  * dropped. A server waits until all workers have left or died, then ends its thread and frees
  * its part of the tables. Blocks for that, until the deadline of the options: TIMEOUT then says

@@ -4,7 +4,7 @@
  *                                1 1 1 1 1                   a small tensor as a whole, in turn
  *     rows               servers 0 1 2 0 1 2 0 1 2 0         in turn, so that neighbours do not crowd
  *
- * Also has what both ends know of a table otherwise, to check what the other end says. /
+ * Also has what both ends know of a table otherwise, to check what the other end says.
  */
 #ifndef TUTTI_SERVER_DIVISION_H
 #define TUTTI_SERVER_DIVISION_H

@@ -14,6 +14,7 @@
 #include "os/clock.h"
 #include "os/thread.h"
 #include "server/serve_state.h"
+#include "server/snapshot.h"
 
 /* ------------------------------------------------------------------------------------- the thread */
 
@@ -89,6 +90,27 @@ static void publish(struct serve *serve)
     pthread_mutex_unlock(&serve->lock);
 }
 
+/* What another thread waits for in serve_save. */
+static void save_if_wanted(struct serve *serve)
+{
+    pthread_mutex_lock(&serve->lock);
+    char *const folder = serve->save.folder;
+    pthread_mutex_unlock(&serve->lock);
+    if (folder == NULL) return;
+    const struct snapshot_part part = {.server = serve->config.server,
+                                       .server_count = serve->config.division->server_count,
+                                       .step = serve->steps};
+    const enum tutti_status status = snapshot_write(serve->config.tables, folder, &part);
+    pthread_mutex_lock(&serve->lock);
+    serve->save.status = status;
+    if (status != TUTTI_OK) error_copy(serve->save.why, sizeof serve->save.why);
+    serve->save.folder = NULL;
+    serve->save.done++;
+    pthread_cond_broadcast(&serve->changed);
+    pthread_mutex_unlock(&serve->lock);
+    free(folder);
+}
+
 static void sleep_until_something(const struct serve *serve)
 {
     struct pollfd wait = {.fd = serve->event_fd, .events = POLLIN};
@@ -103,6 +125,7 @@ static void *run(void *context)
     while (!atomic_load_explicit(&serve->stops, memory_order_acquire)) {
         const bool has_come = look_after_all(serve);
         publish(serve);
+        save_if_wanted(serve);
         if (!has_come) sleep_until_something(serve);
     }
     return NULL;
@@ -135,6 +158,7 @@ static void release(struct serve *serve)
     free(serve->record_members);
     free(serve->members);
     free(serve->updates);
+    free(serve->save.folder);
     pthread_mutex_destroy(&serve->lock);
     pthread_cond_destroy(&serve->changed);
     free(serve);
@@ -248,6 +272,39 @@ enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns)
     }
     if (status == TUTTI_OK && serve->result != TUTTI_OK)
         status = error_set(serve->result, "%s", serve->why);
+    pthread_mutex_unlock(&serve->lock);
+    return status;
+}
+
+static enum tutti_status wait_for_save(struct serve *serve, uint64_t done, uint64_t deadline_ns)
+{
+    const struct timespec until = {(time_t)(deadline_ns / 1000000000),
+                                   (long)(deadline_ns % 1000000000)};
+    while (serve->save.done == done)
+        if (pthread_cond_clockwait(&serve->changed, &serve->lock, CLOCK_MONOTONIC, &until) ==
+            ETIMEDOUT)
+            return error_set(TUTTI_TIMEOUT, "the tables are not written yet");
+    if (serve->save.status == TUTTI_OK) return TUTTI_OK;
+    return error_set(serve->save.status, "%s", serve->save.why);
+}
+
+enum tutti_status serve_save(struct serve *serve, const char *folder, uint64_t deadline_ns)
+{
+    char *const copy = strdup(folder);
+    if (copy == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for the name of a folder");
+    pthread_mutex_lock(&serve->lock);
+    const bool is_free = serve->save.folder == NULL;
+    const uint64_t done = serve->save.done;
+    if (is_free) serve->save.folder = copy;
+    pthread_mutex_unlock(&serve->lock);
+    if (!is_free) {
+        free(copy);
+        return error_set(TUTTI_INVALID_REQUEST, "the tables are being saved already");
+    }
+    const uint64_t one = 1;
+    (void)!write(serve->event_fd, &one, sizeof one);
+    pthread_mutex_lock(&serve->lock);
+    const enum tutti_status status = wait_for_save(serve, done, deadline_ns);
     pthread_mutex_unlock(&serve->lock);
     return status;
 }

@@ -13,7 +13,6 @@
  *   3. A request is carried out once, whatever comes twice: each has the next number of its worker.
  *   4. A pull is answered when all clocks that its worker had ended are in steps.
  *   5. Memory is bounded: a worker's requests and update by `queue_bytes` each, requests by SERVER_SLOTS.
- * /
  */
 #ifndef TUTTI_SERVER_SERVE_H
 #define TUTTI_SERVER_SERVE_H
@@ -49,6 +48,9 @@ enum tutti_status serve_create(const struct serve_config *config, struct serve *
 /* Waits until all workers are gone, on all servers, or until the deadline (UINT64_MAX: none).
  * TIMEOUT: the message says who is there; PROC_FAILED: a server died. Any thread. */
 enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns);
+/* Saves the tables, in the server's thread, between two steps; until the deadline. TIMEOUT: that goes
+ * on. INVALID_REQUEST: another thread saves. Any thread. */
+enum tutti_status serve_save(struct serve *serve, const char *folder, uint64_t deadline_ns);
 /* Ends the thread; workers that are there get ABORTED. NULL is allowed. */
 void serve_free(struct serve *serve);
 /* Any thread. */

@@ -87,6 +87,12 @@ struct serve {
     bool is_over;
     enum tutti_status result;
     struct tutti_server_counters counters;
+    struct serve_save {
+        char *folder;             /* NULL: nothing is to be saved */
+        uint64_t done;            /* how often that came to an end */
+        enum tutti_status status; /* of the last time, and its message */
+        char why[256];
+    } save;
 };
 
 /* ---------------------------------------------------------------------------------- serve_answer.c */

@@ -14,6 +14,7 @@
 #include "os/clock.h"
 #include "server/serve.h"
 #include "server/server_options.h"
+#include "server/snapshot.h"
 #include "server/worker.h"
 
 static const uint64_t TIMEOUT_NS = 30 * UINT64_C(60) * 1000000000;
@@ -123,16 +124,55 @@ static enum tutti_status start_working(struct tutti_server *server, struct lines
     return status;
 }
 
+static enum tutti_status say_where(enum tutti_status status, const char *where)
+{
+    char message[ERROR_TEXT_MAX];
+    if (status == TUTTI_OK) return status;
+    error_copy(message, sizeof message);
+    return error_set(status, "%s: %s", where, message);
+}
+
+/* Tables as they were saved. *step: after which one; 0 if nothing is loaded. */
+static enum tutti_status load(const struct tutti_server *server, const char *folder,
+                              struct tables *tables, uint64_t *step)
+{
+    struct snapshot_part part = {.server = server->server,
+                                 .server_count = server->setup.division.server_count};
+    *step = 0;
+    if (folder == NULL) return TUTTI_OK;
+    const enum tutti_status status = snapshot_read(tables, folder, &part);
+    *step = part.step;
+    return say_where(status, "tutti_server_create: load_folder");
+}
+
+/* Whether all servers loaded parts of one step. */
+static enum tutti_status agree_on_step(const struct tutti_server *server, struct tutti_comm *comm,
+                                       uint64_t step)
+{
+    int64_t bounds[2] = {INT64_MIN, INT64_MIN}; /* the greatest step, and the least one, negative */
+    if (server->server >= 0) bounds[0] = (int64_t)step, bounds[1] = -(int64_t)step;
+    TRY(tutti_allreduce(bounds, bounds, 2, TUTTI_INT64, TUTTI_MAX, comm));
+    if (bounds[0] == -bounds[1]) return TUTTI_OK;
+    return error_set(TUTTI_MISMATCH,
+                     "tutti_server_create: load_folder has parts after step %" PRId64
+                     " and after step %" PRId64,
+                     -bounds[1], bounds[0]);
+}
+
 /* Between two agreements: what a rank does by itself, and with the others. */
 static enum tutti_status make(struct tutti_server *server,
                               const struct tutti_server_options *options, struct tutti_comm *comm)
 {
     struct lines lines = {0};
     struct tables *tables = NULL;
+    uint64_t step = 0;
     enum tutti_status status = lines_init(&lines, &server->setup.division);
     if (status == TUTTI_OK && server->server >= 0)
         status = server_setup_tables(&server->setup, options, server->server, &tables);
+    if (status == TUTTI_OK && server->server >= 0)
+        status = load(server, options->load_folder, tables, &step);
     status = server_setup_agree(comm, "tutti_server_create", status, 0);
+    if (status == TUTTI_OK) status = agree_on_step(server, comm, step);
     if (status == TUTTI_OK) {
         status = connect_all(server, comm, &lines);
         if (status == TUTTI_OK && server->serve == NULL && server->server >= 0) {
@@ -204,6 +244,20 @@ enum tutti_status tutti_server_serve(struct tutti_server *server)
     if (server == NULL)
         return error_set(TUTTI_INVALID_BUFFER, "tutti_server_serve: server is NULL");
     return server->serve != NULL ? serve_wait(server->serve, UINT64_MAX) : TUTTI_OK;
+}
+
+enum tutti_status tutti_server_save(struct tutti_server *server, const char *folder)
+{
+    static const char who[] = "tutti_server_save";
+    if (server == NULL || folder == NULL)
+        return error_set(TUTTI_INVALID_BUFFER, "%s: %s is NULL", who,
+                         server == NULL ? "server" : "folder");
+    if (server->serve == NULL)
+        return error_set(TUTTI_INVALID_RANK, "%s: rank %d is no server", who, server->rank);
+    const uint64_t now = clock_now_ns(), timeout = server->setup.timeout_ns;
+    const uint64_t deadline = timeout < INT64_MAX - now ? now + timeout : INT64_MAX;
+    const enum tutti_status status = serve_save(server->serve, folder, deadline);
+    return say_where(status, who);
 }
 
 enum tutti_status tutti_server_free(struct tutti_server *server)

@@ -11,7 +11,7 @@
  * rows; its reply has the values, part by part, without gaps.
  *
  * Numbers are those of the machine. All that a peer sends is copied once and checked here before
- * anything is done with it. /
+ * anything is done with it.
  */
 #ifndef TUTTI_SERVER_SERVER_MESSAGE_H
 #define TUTTI_SERVER_SERVER_MESSAGE_H

@@ -1,5 +1,5 @@
 /* server_options.h - what tutti_server_create was given: checked, copied, and compared with the
- * other ranks. /
+ * other ranks.
  */
 #ifndef TUTTI_SERVER_SERVER_OPTIONS_H
 #define TUTTI_SERVER_SERVER_OPTIONS_H

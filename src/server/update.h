@@ -9,7 +9,7 @@
  * ranks. Several pushes of a worker to one dense tensor are added first.
  *
  * What is added here has been checked (server_message.h), so a step can fail for lack of memory
- * alone. One thread. /
+ * alone. One thread.
  */
 #ifndef TUTTI_SERVER_UPDATE_H
 #define TUTTI_SERVER_UPDATE_H

@@ -7,7 +7,7 @@
  * Tutti's own thread moves the messages, so a started call needs no other call. Each leg has one
  * of the SERVER_SLOTS of its server until its answer is there.
  *
- * One thread at a time, and counters for any thread. /
+ * One thread at a time, and counters for any thread.
  */
 #ifndef TUTTI_SERVER_WORKER_H
 #define TUTTI_SERVER_WORKER_H

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -76,6 +77,73 @@ static enum tutti_status begin(struct world *world, const struct plan *plan, int
     const struct tutti_server_options options = options_of(plan, size, world->workers);
     world->is_worker = rank >= plan->servers - plan->both;
     return tutti_server_create(&options, comm, &world->server);
+}
+
+/* -------------------------------------------------------------------------------- saved and loaded */
+
+static int trains(struct world *world, uint64_t seed, int rank, int step, float *got)
+{
+    float mine[WIDTH];
+    const struct tutti_server_part push = {DENSE, NULL, 0, mine}, pull = {DENSE, NULL, 0, got};
+    fill(mine, WIDTH, seed, rank, step);
+    if (!world->is_worker) return 0;
+    RANKS_EXPECT(tutti_server_push_pull(world->server, &push, 1, &pull, 1, NULL) == TUTTI_OK);
+    return 0;
+}
+
+/* A run that is saved after a step and goes on has the values of one that begins with what was saved. */
+static int is_saved(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    const struct plan *const plan = context;
+    float expected[WIDTH] = {0}, got[WIDTH] = {0};
+    char folder[64] = "";
+    struct world world = {0};
+    if (rank == 0) {
+        snprintf(folder, sizeof folder, "server-test-XXXXXX");
+        RANKS_EXPECT(mkdtemp(folder) != NULL);
+    }
+    RANKS_EXPECT(tutti_broadcast(folder, folder, sizeof folder, TUTTI_UINT8, 0, comm) == TUTTI_OK);
+    struct tutti_server_options options = options_of(plan, size, world.workers);
+    for (int t = 0; t < TABLES; t++) tables[t].optimizer = TUTTI_SERVER_ADAM;
+    world.is_worker = rank >= plan->servers - plan->both;
+    RANKS_EXPECT(tutti_server_create(&options, comm, &world.server) == TUTTI_OK);
+    RANKS_EXPECT(trains(&world, seed, rank, 0, got) == 0);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    const enum tutti_status saved = tutti_server_save(world.server, folder);
+    RANKS_EXPECT(saved == (rank < plan->servers ? TUTTI_OK : TUTTI_INVALID_RANK));
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    RANKS_EXPECT(trains(&world, seed, rank, 1, expected) == 0);
+    RANKS_EXPECT(tutti_server_free(world.server) == TUTTI_OK);
+
+    options.load_folder = folder;
+    RANKS_EXPECT(tutti_server_create(&options, comm, &world.server) == TUTTI_OK);
+    RANKS_EXPECT(trains(&world, seed, rank, 1, got) == 0);
+    RANKS_EXPECT(memcmp(got, expected, sizeof got) == 0 || !world.is_worker);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    /* One server saves one step later: the parts do not belong together. */
+    RANKS_EXPECT(trains(&world, seed, rank, 2, got) == 0);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (rank == 0) RANKS_EXPECT(tutti_server_save(world.server, folder) == TUTTI_OK);
+    RANKS_EXPECT(tutti_server_free(world.server) == TUTTI_OK);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    const enum tutti_status again = tutti_server_create(&options, comm, &world.server);
+    RANKS_EXPECT(again == (plan->servers > 1 ? TUTTI_MISMATCH : TUTTI_OK));
+    RANKS_EXPECT(tutti_server_free(world.server) == TUTTI_OK);
+    if (rank != 0) return 0;
+    for (int s = 0; s < plan->servers; s++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/server-%d-of-%d.tables", folder, s, plan->servers);
+        RANKS_EXPECT(unlink(path) == 0);
+    }
+    RANKS_EXPECT(rmdir(folder) == 0);
+    return 0;
+}
+
+static void what_was_saved_is_where_the_next_run_begins(void **state)
+{
+    (void)state;
+    expect_good(5, RANKS_DEFAULT, is_saved, &(struct plan){.servers = 2});
+    expect_good(2, RANKS_DEFAULT, is_saved, &(struct plan){.servers = 1, .both = 1});
 }
 
 /* -------------------------------------------------------------------------------- bits of a clock */
@@ -551,6 +619,7 @@ int main(void)
         cmocka_unit_test(a_server_that_dies_is_named),
         cmocka_unit_test(mistakes_are_refused_and_change_nothing),
         cmocka_unit_test(options_that_differ_are_refused_on_all_ranks),
+        cmocka_unit_test(what_was_saved_is_where_the_next_run_begins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

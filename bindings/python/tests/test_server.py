@@ -57,6 +57,28 @@ def test_a_rank_may_be_server_and_worker(comm):
         assert np.allclose(found["scale"], [3 - 0.01, 3 - 0.02])
 
 
+@pytest.mark.ranks(2)
+def test_a_run_begins_where_another_one_saved(comm, tmp_path):
+    folder = np.zeros(256, np.uint8)
+    if comm.rank == 0:
+        folder[: len(str(tmp_path))] = np.frombuffer(str(tmp_path).encode(), np.uint8)
+    comm.broadcast(folder)
+    path = folder.tobytes().split(b"\0")[0].decode()
+    gradient = {"layer": np.ones((3, 4), np.float32)}
+    with server.Server(comm, tables_of(), servers=[0], workers=[0, 1], timeout=10) as tables:
+        tables.push_pull(gradient, {})
+        comm.barrier()
+        if comm.rank == 0:
+            tables.save(path)
+        else:
+            with pytest.raises(tutti.InvalidArgument, match="is no server"):
+                tables.save(path)
+        comm.barrier()
+        expected = tables.push_pull(gradient, {"layer": None})["layer"]
+    with server.Server(comm, tables_of(), servers=[0], workers=[0, 1], timeout=10, load_folder=path) as tables:
+        assert np.array_equal(tables.push_pull(gradient, {"layer": None})["layer"], expected)
+
+
 @pytest.mark.ranks(1)
 def test_started_calls_keep_their_order(comm):
     with server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10) as tables:

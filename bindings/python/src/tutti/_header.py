@@ -381,6 +381,7 @@ class ServerOptions(ctypes.Structure):
         ("average", Int),
         ("queue_bytes", Size),
         ("timeout_ns", ctypes.c_uint64),
+        ("load_folder", ctypes.c_char_p),
     ]
 
 
@@ -538,6 +539,7 @@ FUNCTIONS = {
     "sparse_explain": (Int, (Pointer, Pointer, Size)),
     # server.h
     "server_create": (Int, (Pointer, Pointer, Pointer)),
+    "server_save": (Int, (Pointer, ctypes.c_char_p)),
     "server_serve": (Int, (Pointer,)),
     "server_free": (Int, (Pointer,)),
     "server_push": (Int, (Pointer, Pointer, Size, Pointer)),

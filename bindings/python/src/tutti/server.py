@@ -380,7 +380,8 @@ class Server:
 
     `servers`: the ranks of `comm` that hold the tables. `workers`: those that push and pull; by default all others.
     `mode`: "synchronous", "bounded" (with `staleness`), "asynchronous" or "quorum" (with `quorum`). `average`: an update
-    counts 1 / (number of workers). `timeout`: seconds that a call may take. All ranks give the same. Collective; `comm`
+    counts 1 / (number of workers). `timeout`: seconds that a call may take. `load_folder`: where save() wrote
+    the tables of an earlier run. All ranks give the same. Collective; `comm`
     may be closed afterwards. Calls may come from any thread, and go on one after the other.
     """
 
@@ -397,6 +398,7 @@ class Server:
         average: bool = False,
         queue_bytes: SupportsIndex = 0,
         timeout: Optional[float] = None,
+        load_folder: Optional[str] = None,
     ) -> None:
         _callbacks.catch_up()
         self.tables: Tuple[Table, ...] = tuple(tables)
@@ -428,6 +430,7 @@ class Server:
             average=int(average),
             queue_bytes=integer("queue_bytes", queue_bytes, 0, Status.INVALID_OPTIONS, SIZE_MAX),
             timeout_ns=nanoseconds("timeout", timeout),
+            load_folder=None if load_folder is None else text("load_folder", load_folder),
         )
         handle = ctypes.c_void_p()
         state = comm._state
@@ -470,6 +473,13 @@ class Server:
         self._raise_of_functions()
         if failed is not None:
             raise failed
+
+    def save(self, folder: str) -> None:
+        """Saves this server's part of the tables in a folder, for `load_folder`. Every server does so, while no worker is in
+        a clock: say between two barriers. Blocks until the file is there."""
+        path = text("folder", folder)
+        with self._lock:
+            check(library.server_save(self._open, path))
 
     def close(self) -> None:
         """Leaves: a worker at once, a server when all workers have left, at most after the timeout. The end of `with` does
