@@ -333,11 +333,11 @@ enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
                                      enum tutti_status status,
                                      const uint64_t hashes[SERVER_HASHES])
 {
+    static const char rest[] = "mode, staleness, quorum, average or queue_bytes";
     static const char *const names[] = {[SERVER_TABLES] = "tables",
                                         [SERVER_RANKS] = "server_ranks",
                                         [SERVER_WORKERS] = "worker_ranks",
-                                        [SERVER_REST] = "mode, staleness, quorum, average or "
-                                                        "queue_bytes"};
+                                        [SERVER_REST] = rest};
     const int size = tutti_comm_size(comm), rank = tutti_comm_rank(comm);
     char message[ERROR_TEXT_MAX];
     error_copy(message, sizeof message);
