@@ -80,10 +80,11 @@ static enum tutti_status read_table(const struct tutti_server_options *options, 
     const uint64_t rows = own->row_count, width = own->width;
     if (width == 0 || (rows > 0 && width > TABLE_WIDTH_MAX) || rows > INT64_MAX ||
         width > SIZE_MAX / 2 / sizeof(float))
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "%s: table '%s' has row_count %zu and width %zu; a dense tensor (row_count "
-                         "0) has 1 or more elements, a row 1 to %d",
-                         WHO, own->name, own->row_count, own->width, TABLE_WIDTH_MAX);
+        return error_set(
+            TUTTI_INVALID_OPTIONS,
+            "%s: table '%s' has row_count %zu and width %zu; a dense tensor (row_count "
+            "0) has 1 or more elements, a row 1 to %d",
+            WHO, own->name, own->row_count, own->width, TABLE_WIDTH_MAX);
     return TUTTI_OK;
 }
 
@@ -258,8 +259,7 @@ static enum tutti_status hash_all(struct server_setup *setup,
     for (int i = 0; i < division->server_count; i++)
         hashes[SERVER_RANKS] = hash_take(hashes[SERVER_RANKS], (uint64_t)setup->server_ranks[i]);
     for (int i = 0; i < division->worker_count; i++)
-        hashes[SERVER_WORKERS] =
-            hash_take(hashes[SERVER_WORKERS], (uint64_t)setup->worker_ranks[i]);
+        hashes[SERVER_WORKERS] = hash_take(hashes[SERVER_WORKERS], (uint64_t)setup->worker_ranks[i]);
     const uint64_t rest[] = {setup->rule.staleness, (uint64_t)setup->rule.quorum, setup->averages,
                              division->payload_max};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
@@ -330,8 +330,7 @@ static int find_other(const struct word *words, int size, int *what)
 }
 
 enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
-                                     enum tutti_status status,
-                                     const uint64_t hashes[SERVER_HASHES])
+                                     enum tutti_status status, const uint64_t hashes[SERVER_HASHES])
 {
     static const char rest[] = "mode, staleness, quorum, average or queue_bytes";
     static const char *const names[] = {[SERVER_TABLES] = "tables",

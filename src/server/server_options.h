@@ -43,7 +43,6 @@ enum tutti_status server_setup_tables(const struct server_setup *setup,
  * with `status` and this thread's message where it is not OK; else MISMATCH, or the status of
  * the lowest rank that failed, named as the culprit. */
 enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
-                                     enum tutti_status status,
-                                     const uint64_t hashes[SERVER_HASHES]);
+                                     enum tutti_status status, const uint64_t hashes[SERVER_HASHES]);
 
 #endif

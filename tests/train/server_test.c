@@ -544,7 +544,7 @@ static int wrong_options(struct tutti_comm *comm, int rank, int size, uint64_t s
     (void)rank, (void)seed, (void)context;
     static const char *const expected[] = {
         "tables[2]: there is a table \"little\" already", "tables[1]: the optimizer's rate is -1",
-        "tables[0]: the optimizer's beta2 is 2",          "mode QUORUM needs a quorum from 1",
+        "tables[0]: the optimizer's beta2 is 2", "mode QUORUM needs a quorum from 1",
         "mode BOUNDED needs a staleness of 0 or more"};
     const struct plan plan = {.servers = 1};
     for (int i = 0; i < (int)(sizeof expected / sizeof *expected); i++) {
