@@ -50,11 +50,11 @@ enum tutti_status tutti_elastic_report(const struct tutti_elastic *e, char *text
     if (text == NULL || text_bytes == 0)
         return error_set(TUTTI_INVALID_BUFFER, "tutti_elastic_report: there is no room for text");
     snprintf(text, text_bytes,
-             "%" PRIu64 " steps, %" PRIu64 " samples in %.1f s; %" PRIu64
-             " steps done again, %" PRIu64 " undone\n"
-             "%" PRIu64 " ranks died, %" PRIu64 " processes joined, %" PRIu64
-             " teams; longest outage %.3f s\n"
-             "%" PRIu64 " checkpoints, which held up steps for %.1f s\n"
+             "%" PRIu64 " steps, %" PRIu64 " samples in %.1f s; steps done again: %" PRIu64
+             ", undone: %" PRIu64 "\n"
+             "ranks died: %" PRIu64 ", processes joined: %" PRIu64 ", teams: %" PRIu64
+             "; longest outage %.3f s\n"
+             "checkpoints: %" PRIu64 ", which held up steps for %.1f s\n"
              "goodput %.1f samples/s, ETTR %.4f\n",
              c.steps, c.samples, elapsed_s, c.repeated, c.undone, c.failures, c.replaced, c.teams,
              (double)c.outage_max_ns / 1e9, c.checkpoints, (double)c.checkpoint_ns / 1e9,

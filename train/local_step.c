@@ -135,9 +135,12 @@ static enum tutti_status compare_first(struct tutti_local *c, const char *functi
     for (size_t i = 0; i < c->tensor_count; i++)
         hash = hash_take(hash, hash_tensor(c, &c->tensors[i]));
     const struct agreement agreement = {function, (int64_t)(hash >> 2), describe, c};
-    TRY(agree_on_making(c->comm, TUTTI_OK, &agreement, NULL));
-    c->has_begun = true;
-    return TUTTI_OK;
+    const enum tutti_status status = agree_on_making(c->comm, TUTTI_OK, &agreement, NULL);
+    if (status == TUTTI_OK) c->has_begun = true;
+    if (status != TUTTI_MISMATCH) return status;
+    char message[ERROR_TEXT_MAX];
+    error_copy(message, sizeof message);
+    return error_set(status, "%s; give all ranks the same first values (tutti_broadcast)", message);
 }
 
 /* ----------------------------------------------------------------------------------------- steps */

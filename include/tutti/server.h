@@ -160,8 +160,8 @@ struct tutti_server_options {
     size_t worker_count;     /* at least 1, unless worker_ranks is NULL */
     enum tutti_server_mode mode;
     int staleness; /* for BOUNDED: 0 or more clocks */
-    int quorum;  /* for QUORUM: 1 or more workers; all workers that are left, if these are fewer */
-    int average; /* not 0: each update counts 1 / (number of workers that are left) */
+    int quorum;    /* for QUORUM: 1 to the number of workers; when fewer are left, all of these */
+    int average;   /* not 0: each update counts 1 / (number of workers that are left) */
     size_t queue_bytes;  /* a server takes no further request of a worker while its requests of so
                            many bytes wait; 0: 256 MiB. Larger requests are refused */
     uint64_t timeout_ns; /* default deadline of the calls below; 0: 30 minutes */

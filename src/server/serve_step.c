@@ -170,8 +170,7 @@ void serve_lose_worker(struct serve *serve, int worker, const char *why)
     if (of->presence != SERVE_THERE) return;
     close_worker(serve, worker, why);
     if (why != NULL)
-        log_write(LOG_WARN,
-                  "rank %d: parameter server: the worker at rank %d is gone, %d are left: %s",
+        log_write(LOG_WARN, "rank %d: parameter server: the worker at rank %d is gone (%d left): %s",
                   serve->config.rank, serve->config.worker_ranks[worker], left_here(serve), why);
     const struct server_request lost = {.kind = SERVER_LOST, .number = (uint64_t)worker};
     if (!is_first(serve)) {

@@ -171,7 +171,7 @@ static enum tutti_status make(struct tutti_server *server,
         status = server_setup_tables(&server->setup, options, server->server, &tables);
     if (status == TUTTI_OK && server->server >= 0)
         status = load(server, options->load_folder, tables, &step);
-    status = server_setup_agree(comm, "tutti_server_create", status, 0);
+    status = server_setup_agree(comm, "tutti_server_create", status, NULL);
     if (status == TUTTI_OK) status = agree_on_step(server, comm, step);
     if (status == TUTTI_OK) {
         status = connect_all(server, comm, &lines);
@@ -180,7 +180,7 @@ static enum tutti_status make(struct tutti_server *server,
             tables = NULL;
         }
         if (status == TUTTI_OK && server->worker >= 0) status = start_working(server, &lines);
-        status = server_setup_agree(comm, "tutti_server_create", status, 0);
+        status = server_setup_agree(comm, "tutti_server_create", status, NULL);
     }
     tables_free(tables);
     lines_release(&lines, server);
@@ -215,7 +215,7 @@ enum tutti_status tutti_server_create(const struct tutti_server_options *options
             ? error_set(TUTTI_INVALID_OPTIONS, "%s: options is NULL", who)
             : SIZED_READ("tutti_server_create: options", tutti_server_options, options, &own);
     if (status == TUTTI_OK) status = server_setup_init(&server->setup, &own, comm);
-    status = server_setup_agree(comm, who, status, status == TUTTI_OK ? server->setup.hash : 0);
+    status = server_setup_agree(comm, who, status, status == TUTTI_OK ? server->setup.hashes : NULL);
     if (status == TUTTI_OK) {
         const struct server_setup *const setup = &server->setup;
         server->rank = tutti_comm_rank(comm);
@@ -498,7 +498,7 @@ enum tutti_status tutti_server_step_read(struct tutti_server *server, uint64_t n
     static const char who[] = "tutti_server_step_read";
     struct tutti_server_step own = {0};
     TRY(check_server(who, server));
-    TRY(SIZED_CHECK_RESULT(who, tutti_server_step, step));
+    TRY(SIZED_CHECK_RESULT("tutti_server_step_read: step", tutti_server_step, step));
     const size_t bytes = step->size_bytes;
     if (ranks == NULL && rank_capacity > 0)
         return error_set(TUTTI_INVALID_BUFFER, "%s: ranks is NULL", who);
@@ -513,7 +513,7 @@ enum tutti_status tutti_server_count(const struct tutti_server *server,
     static const char who[] = "tutti_server_count";
     struct tutti_server_counters own = {0}, served = {0};
     if (server == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: server is NULL", who);
-    TRY(SIZED_CHECK_RESULT(who, tutti_server_counters, counters));
+    TRY(SIZED_CHECK_RESULT("tutti_server_count: counters", tutti_server_counters, counters));
     const size_t bytes = counters->size_bytes;
     if (server->serve != NULL) serve_count(server->serve, &served);
     own = served;

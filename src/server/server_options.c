@@ -80,8 +80,11 @@ static enum tutti_status read_table(const struct tutti_server_options *options, 
     const uint64_t rows = own->row_count, width = own->width;
     if (width == 0 || (rows > 0 && width > TABLE_WIDTH_MAX) || rows > INT64_MAX ||
         width > SIZE_MAX / 2 / sizeof(float))
-        return error_set(TUTTI_INVALID_OPTIONS, "%s: table '%s': width %zu or row_count %zu", WHO,
-                         own->name, own->width, own->row_count);
+        return error_set(
+            TUTTI_INVALID_OPTIONS,
+            "%s: table '%s' has row_count %zu and width %zu; a dense tensor (row_count "
+            "0) has 1 or more elements, a row 1 to %d",
+            WHO, own->name, own->row_count, own->width, TABLE_WIDTH_MAX);
     return TUTTI_OK;
 }
 
@@ -123,8 +126,9 @@ static enum tutti_status spec_of(const struct tutti_server_table *given, struct 
 {
     if ((unsigned)given->optimizer > TUTTI_SERVER_FUNCTION ||
         (unsigned)given->initial > TUTTI_SERVER_NORMAL)
-        return error_set(TUTTI_INVALID_OPTIONS, "%s: table '%s': optimizer %d or initial %d", WHO,
-                         given->name, (int)given->optimizer, (int)given->initial);
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "%s: table '%s' has optimizer %d and initial %d, one of which is unknown",
+                         WHO, given->name, (int)given->optimizer, (int)given->initial);
     static const enum table_initial_kind initials[] = {
         [TUTTI_SERVER_CONSTANT] = TABLE_INITIAL_CONSTANT,
         [TUTTI_SERVER_UNIFORM] = TABLE_INITIAL_UNIFORM,
@@ -153,6 +157,32 @@ static enum tutti_status spec_of(const struct tutti_server_table *given, struct 
     return TUTTI_OK;
 }
 
+/* A rank that only works has no use for the user's function, and may not have it. */
+static void no_function(void *context, uint64_t step, size_t count, const float *gradients,
+                        float *parameters, float *const *state)
+{
+    (void)context, (void)step, (void)count, (void)gradients, (void)parameters, (void)state;
+}
+
+static enum tutti_status add_table(const struct server_setup *setup,
+                                   const struct tutti_server_options *options, size_t t, int server,
+                                   struct tables *tables)
+{
+    struct tutti_server_table given;
+    struct table_spec spec;
+    struct table *table;
+    char message[ERROR_TEXT_MAX];
+    TRY(read_table(options, t, &given));
+    TRY(spec_of(&given, &spec));
+    if (server < 0 && spec.optimizer.update == NULL) spec.optimizer.update = no_function;
+    if (spec.kind == TABLE_DENSE && server >= 0)
+        division_dense(&setup->division, t, server, &spec.first, &spec.share);
+    const enum tutti_status status = tables_add(tables, &spec, &table);
+    if (status == TUTTI_OK) return TUTTI_OK;
+    error_copy(message, sizeof message);
+    return error_set(status, "%s: tables[%zu]: %s", WHO, t, message);
+}
+
 enum tutti_status server_setup_tables(const struct server_setup *setup,
                                       const struct tutti_server_options *options, int server,
                                       struct tables **made)
@@ -161,22 +191,23 @@ enum tutti_status server_setup_tables(const struct server_setup *setup,
     *made = NULL;
     TRY(tables_create(0, &tables));
     enum tutti_status status = TUTTI_OK;
-    for (size_t t = 0; t < options->table_count && status == TUTTI_OK; t++) {
-        struct tutti_server_table given;
-        struct table_spec spec;
-        struct table *table;
-        status = read_table(options, t, &given);
-        if (status == TUTTI_OK) status = spec_of(&given, &spec);
-        if (status != TUTTI_OK) break;
-        if (spec.kind == TABLE_DENSE)
-            division_dense(&setup->division, t, server, &spec.first, &spec.share);
-        status = tables_add(tables, &spec, &table);
-    }
+    for (size_t t = 0; t < options->table_count && status == TUTTI_OK; t++)
+        status = add_table(setup, options, t, server, tables);
     if (status == TUTTI_OK)
         *made = tables;
     else
         tables_free(tables);
     return status;
+}
+
+/* Workers make no tables, but say as well what is wrong with them. */
+static enum tutti_status check_tables(const struct server_setup *setup,
+                                      const struct tutti_server_options *options)
+{
+    struct tables *tables;
+    TRY(server_setup_tables(setup, options, -1, &tables));
+    tables_free(tables);
+    return TUTTI_OK;
 }
 
 /* ----------------------------------------------------------------------------------- all of it */
@@ -218,21 +249,21 @@ static enum tutti_status hash_all(struct server_setup *setup,
                                   const struct tutti_server_options *options)
 {
     const struct server_division *const division = &setup->division;
-    uint64_t hash = hash_take(0, division->table_count);
+    uint64_t *const hashes = setup->hashes;
+    hashes[SERVER_TABLES] = hash_take(0, division->table_count);
     for (size_t t = 0; t < division->table_count; t++) {
         struct tutti_server_table given;
         TRY(read_table(options, t, &given));
-        hash = hash_table(hash, &given);
+        hashes[SERVER_TABLES] = hash_table(hashes[SERVER_TABLES], &given);
     }
     for (int i = 0; i < division->server_count; i++)
-        hash = hash_take(hash, (uint64_t)setup->server_ranks[i]);
-    hash = hash_take(hash, UINT64_MAX);
+        hashes[SERVER_RANKS] = hash_take(hashes[SERVER_RANKS], (uint64_t)setup->server_ranks[i]);
     for (int i = 0; i < division->worker_count; i++)
-        hash = hash_take(hash, (uint64_t)setup->worker_ranks[i]);
+        hashes[SERVER_WORKERS] = hash_take(hashes[SERVER_WORKERS], (uint64_t)setup->worker_ranks[i]);
     const uint64_t rest[] = {setup->rule.staleness, (uint64_t)setup->rule.quorum, setup->averages,
                              division->payload_max};
-    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) hash = hash_take(hash, rest[i]);
-    setup->hash = hash;
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+        hashes[SERVER_REST] = hash_take(hashes[SERVER_REST], rest[i]);
     return TUTTI_OK;
 }
 
@@ -243,17 +274,22 @@ static enum tutti_status read_mode(struct server_setup *setup,
     case TUTTI_SERVER_SYNCHRONOUS: return TUTTI_OK;
     case TUTTI_SERVER_ASYNCHRONOUS: setup->rule.staleness = WORKER_CLOCK_UNBOUNDED; return TUTTI_OK;
     case TUTTI_SERVER_BOUNDED:
-        if (options->staleness < 0) break;
+        if (options->staleness < 0)
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "%s: mode BOUNDED needs a staleness of 0 or more; it is %d", WHO,
+                             options->staleness);
         setup->rule.staleness = (uint64_t)options->staleness;
         return TUTTI_OK;
     case TUTTI_SERVER_QUORUM:
-        if (options->quorum < 1 || options->quorum > setup->division.worker_count) break;
+        if (options->quorum < 1 || options->quorum > setup->division.worker_count)
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "%s: mode QUORUM needs a quorum from 1 to the number of workers, %d; "
+                             "it is %d",
+                             WHO, setup->division.worker_count, options->quorum);
         setup->rule.quorum = options->quorum;
         return TUTTI_OK;
     }
-    return error_set(TUTTI_INVALID_OPTIONS, "%s: mode %d with staleness %d, quorum %d, %d workers",
-                     WHO, (int)options->mode, options->staleness, options->quorum,
-                     setup->division.worker_count);
+    return error_set(TUTTI_INVALID_OPTIONS, "%s: mode %d is unknown", WHO, (int)options->mode);
 }
 
 enum tutti_status server_setup_init(struct server_setup *setup,
@@ -265,6 +301,7 @@ enum tutti_status server_setup_init(struct server_setup *setup,
     setup->division.payload_max = options->queue_bytes != 0 ? options->queue_bytes : QUEUE_BYTES;
     TRY(copy_ranks(setup, options, tutti_comm_size(comm)));
     TRY(copy_tables(setup, options));
+    TRY(check_tables(setup, options));
     TRY(read_mode(setup, options));
     return hash_all(setup, options);
 }
@@ -279,19 +316,34 @@ void server_setup_release(struct server_setup *setup)
 /* ------------------------------------------------------------------------------------- agreement */
 
 struct word {
-    uint64_t hash;
+    uint64_t hashes[SERVER_HASHES];
     uint64_t status;
 };
 
-enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
-                                     enum tutti_status status, uint64_t hash)
+/* The lowest rank that gave something else than rank 0, or -1; and what. */
+static int find_other(const struct word *words, int size, int *what)
 {
+    for (int r = 1; r < size; r++)
+        for (*what = 0; *what < SERVER_HASHES; ++*what)
+            if (words[r].hashes[*what] != words[0].hashes[*what]) return r;
+    return -1;
+}
+
+enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
+                                     enum tutti_status status, const uint64_t hashes[SERVER_HASHES])
+{
+    static const char rest[] = "mode, staleness, quorum, average or queue_bytes";
+    static const char *const names[] = {[SERVER_TABLES] = "tables",
+                                        [SERVER_RANKS] = "server_ranks",
+                                        [SERVER_WORKERS] = "worker_ranks",
+                                        [SERVER_REST] = rest};
     const int size = tutti_comm_size(comm), rank = tutti_comm_rank(comm);
     char message[ERROR_TEXT_MAX];
     error_copy(message, sizeof message);
     struct word *const words = calloc((size_t)size, sizeof *words);
     if (words == NULL) return error_set(TUTTI_NO_MEMORY, "%s: no memory for %d ranks", what, size);
-    words[rank] = (struct word){hash, status};
+    words[rank].status = status;
+    if (hashes != NULL) memcpy(words[rank].hashes, hashes, sizeof words[rank].hashes);
     const enum tutti_status exchanged =
         tutti_allgather(&words[rank], words, sizeof *words, TUTTI_UINT8, comm);
     int culprit = -1;
@@ -300,9 +352,8 @@ enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
     const enum tutti_status theirs = culprit >= 0 && words[culprit].status < STATUS_COUNT
                                          ? (enum tutti_status)words[culprit].status
                                          : TUTTI_INTERNAL;
-    int other = -1;
-    for (int r = 0; r < size && exchanged == TUTTI_OK; r++)
-        if (words[r].hash != words[0].hash && other < 0) other = r;
+    int differs = 0;
+    const int other = exchanged == TUTTI_OK ? find_other(words, size, &differs) : -1;
     free(words);
     if (status != TUTTI_OK) return error_set(status, "%s", message);
     if (exchanged != TUTTI_OK) return exchanged;
@@ -310,7 +361,7 @@ enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
         return error_set(theirs, "%s: rank %d failed: %s; its own message says why", what, culprit,
                          tutti_status_text(theirs));
     if (other >= 0)
-        return error_set(TUTTI_MISMATCH, "%s: ranks 0 and %d gave different options or tables",
-                         what, other);
+        return error_set(TUTTI_MISMATCH, "%s: rank %d gave %s that differ from those of rank 0",
+                         what, other, names[differs]);
     return TUTTI_OK;
 }

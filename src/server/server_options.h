@@ -11,6 +11,9 @@
 #include "server/table.h"
 #include "tutti/server.h"
 
+/* What has to be the same on all ranks. */
+enum { SERVER_TABLES, SERVER_RANKS, SERVER_WORKERS, SERVER_REST, SERVER_HASHES };
+
 /* All that a rank keeps. */
 struct server_setup {
     struct server_division division;
@@ -19,7 +22,7 @@ struct server_setup {
     struct worker_clock_rule rule;
     bool averages;
     uint64_t timeout_ns;
-    uint64_t hash; /* of all that has to be the same on all ranks */
+    uint64_t hashes[SERVER_HASHES];
 };
 
 /* Checks and copies. INVALID_OPTIONS, INVALID_RANK, NO_MEMORY; *setup is to be released in any
@@ -30,14 +33,16 @@ enum tutti_status server_setup_init(struct server_setup *setup,
 void server_setup_release(struct server_setup *setup);
 /* The number of this rank among those; -1: it is none. */
 int server_setup_find(const int *ranks, int count, int rank);
-/* Makes the tables of one server. *tables is NULL on failure. */
+/* Makes the tables of one server; without their elements if server is -1. *tables is NULL on
+ * failure. */
 enum tutti_status server_setup_tables(const struct server_setup *setup,
                                       const struct tutti_server_options *options, int server,
                                       struct tables **tables);
-/* Collective: whether all ranks have got so far, with the same hash. Otherwise all of them fail:
+/* Collective: whether all ranks have got so far, with the same hashes (NULL:
+ * nothing to compare). Otherwise all of them fail:
  * with `status` and this thread's message where it is not OK; else MISMATCH, or the status of
  * the lowest rank that failed, named as the culprit. */
 enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
-                                     enum tutti_status status, uint64_t hash);
+                                     enum tutti_status status, const uint64_t hashes[SERVER_HASHES]);
 
 #endif

@@ -42,8 +42,8 @@ enum tutti_status table_optimizer_check(const struct table_optimizer *o)
         TRY(check_positive("initial_state", o->initial_state));
         return check_positive("epsilon", o->epsilon);
     case TABLE_ADAM:
-        TRY(check_beta("first_beta", o->first_beta));
-        TRY(check_beta("second_beta", o->second_beta));
+        TRY(check_beta("beta1", o->first_beta));
+        TRY(check_beta("beta2", o->second_beta));
         return check_positive("epsilon", o->epsilon);
     case TABLE_USER: return check_user(o);
     }

@@ -31,8 +31,7 @@ static const char *read_word(const char *begin, size_t length, struct encoding_w
     const bool is_required = is_word(begin, length, "required");
     if (!is_required && !is_word(begin, length, "allowed"))
         return "behind the name, `racks`, `hosts` or `everywhere`, and `allowed` or `required`, "
-               "are "
-               "needed";
+               "are needed";
     if (*has_mode) return "is `allowed` or `required` twice";
     *has_mode = true;
     wish->is_required = is_required;
@@ -49,7 +48,8 @@ const char *encoding_wish_parse(const char *text, struct encoding_wish *wish)
     name[length] = '\0';
     wish->encoding = encoding_from_name(name);
     if (wish->encoding == TUTTI_ENCODING_NONE && strcmp(name, "none") != 0)
-        return "no encoding of that name";
+        return "no encoding of that name; there are bfloat16, float16, fp8_e4m3, fp8_e5m2, int8, "
+               "int4, mxfp8, mxint8, mxfp4 and none";
     bool has_links = false, has_mode = false;
     for (const char *at = text + length; *at == '/';) {
         at++;

@@ -323,6 +323,9 @@ static int makes_none(struct tutti_comm *comm, int rank, int size, uint64_t seed
     options.encodings = "allreduce=bfloat17";
     RANKS_EXPECT(tutti_comm_dup(comm, &options, &derived) == TUTTI_INVALID_OPTIONS);
     RANKS_EXPECT(strstr(tutti_error_message(), "no encoding of that name") != NULL);
+    for (int e = 0; e <= TUTTI_ENCODING_MXFP4; e++)
+        RANKS_EXPECT(strstr(tutti_error_message(), tutti_encoding_name((enum tutti_encoding)e)) !=
+                     NULL);
     return 0;
 }
 

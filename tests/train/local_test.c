@@ -700,6 +700,7 @@ static int go_wrong(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(tutti_local_values(local, 2, &values) == TUTTI_INVALID_OPTIONS && values == NULL);
     RANKS_EXPECT(tutti_local_step(local, NULL) == TUTTI_MISMATCH);
     RANKS_EXPECT(strstr(tutti_error_message(), "first values of tensor 'b'") != NULL);
+    RANKS_EXPECT(strstr(tutti_error_message(), "give all ranks the same first values") != NULL);
     return tutti_local_free(local) != TUTTI_OK;
 }
 

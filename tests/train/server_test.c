@@ -590,7 +590,12 @@ static int mismatch(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     struct tutti_server_options options = options_of(&plan, size, workers);
     tables[WORDS].rate = rank == 1 ? 2 : 1;
     RANKS_EXPECT(tutti_server_create(&options, comm, &server) == TUTTI_MISMATCH);
+    RANKS_EXPECT(strstr(tutti_error_message(), "rank 1 gave tables that differ") != NULL);
     tables[WORDS].rate = 1;
+    options.average = rank == 2;
+    RANKS_EXPECT(tutti_server_create(&options, comm, &server) == TUTTI_MISMATCH);
+    RANKS_EXPECT(strstr(tutti_error_message(), "rank 2 gave mode") != NULL);
+    options.average = 0;
     options.mode = rank == 1 ? (enum tutti_server_mode)9 : TUTTI_SERVER_SYNCHRONOUS;
     RANKS_EXPECT(tutti_server_create(&options, comm, &server) == TUTTI_INVALID_OPTIONS);
     tables[DENSE].width = 0;
@@ -599,6 +604,36 @@ static int mismatch(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(server == NULL);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     return 0;
+}
+
+/* Every rank says what is wrong, not the server alone. */
+static int wrong_options(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)rank, (void)seed, (void)context;
+    static const char *const expected[] = {
+        "tables[2]: there is a table \"little\" already", "tables[1]: the optimizer's rate is -1",
+        "tables[0]: the optimizer's beta2 is 2", "mode QUORUM needs a quorum from 1",
+        "mode BOUNDED needs a staleness of 0 or more"};
+    const struct plan plan = {.servers = 1};
+    for (int i = 0; i < (int)(sizeof expected / sizeof *expected); i++) {
+        int workers[16];
+        struct tutti_server *server;
+        struct tutti_server_options options = options_of(&plan, size, workers);
+        if (i == 0) tables[WORDS].name = "little";
+        if (i == 1) tables[LITTLE].rate = -1;
+        if (i == 2) tables[DENSE].optimizer = TUTTI_SERVER_ADAM, tables[DENSE].beta2 = 2;
+        if (i == 3) options.mode = TUTTI_SERVER_QUORUM, options.quorum = size;
+        if (i == 4) options.mode = TUTTI_SERVER_BOUNDED, options.staleness = -1;
+        RANKS_EXPECT(tutti_server_create(&options, comm, &server) == TUTTI_INVALID_OPTIONS);
+        RANKS_EXPECT(strstr(tutti_error_message(), expected[i]) != NULL);
+    }
+    return 0;
+}
+
+static void every_rank_says_which_option_is_wrong(void **state)
+{
+    (void)state;
+    expect_good(3, RANKS_DEFAULT, wrong_options, NULL);
 }
 
 static void options_that_differ_are_refused_on_all_ranks(void **state)
@@ -618,6 +653,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_dies_is_taken_out_of_the_clock),
         cmocka_unit_test(a_server_that_dies_is_named),
         cmocka_unit_test(mistakes_are_refused_and_change_nothing),
+        cmocka_unit_test(every_rank_says_which_option_is_wrong),
         cmocka_unit_test(options_that_differ_are_refused_on_all_ranks),
         cmocka_unit_test(what_was_saved_is_where_the_next_run_begins),
     };

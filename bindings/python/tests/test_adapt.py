@@ -76,6 +76,9 @@ def test_what_goes_wrong_in_a_policy_is_told_to_all(comm):
         with pytest.raises(tutti.Mismatch, match="rank 1 has 'batch: 9'"):
             adapt.observe()
         assert adapt.settings.batch == 8
+    with tutti.Adapt(comm, [lambda view: 3], batch=8, rate=1) as adapt:
+        with pytest.raises(TypeError, match="a policy returns .settings, reason. or None, not 3"):
+            adapt.observe()
     with pytest.raises(tutti.InvalidArgument, match="closed"):
         adapt.observe()
     with pytest.raises(tutti.InvalidArgument, match="synchrony"):

@@ -146,6 +146,8 @@ def test_what_cannot_be_is_refused_and_changes_nothing(comm):
             lambda: tables.push({"words": ([1], one)}, timeout=0),
             lambda: tables.pull({"words": None}),
             lambda: tables.pull({"layer": [1]}),
+            lambda: tables.pull(["layer"]),
+            lambda: tables.push("layer"),
             lambda: tables.pull({"words": [1000]}),
             lambda: tables.step(99),
         ]

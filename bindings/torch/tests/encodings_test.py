@@ -117,10 +117,16 @@ def fully_sharded(encoded, plain, size):
 
 
 def wrong_options_are_refused():
-    for wrong, error in (({"encoding": "a", "encodings": "b"}, ValueError), ({"encoding": 1}, TypeError)):
+    for wrong, error, said in (
+        ({"encoding": "a", "encodings": "b"}, ValueError, "not both"),
+        ({"encoding": 1}, TypeError, "is int"),
+        ({"encoding": "bfloat17/hosts"}, ValueError, "'bfloat17/hosts'; there are none, float16"),
+        ({"encoding": "bfloat16/host"}, ValueError, "'bfloat16/host'; behind the name may stand /hosts"),
+    ):
         try:
             tutti_torch.Options(**wrong)
-        except error:
+        except error as refusal:
+            assert said in str(refusal), refusal
             continue
         raise AssertionError(f"Options({wrong}) was taken")
     try:

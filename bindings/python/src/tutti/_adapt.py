@@ -208,6 +208,8 @@ class Adapt(Block):
                     found = function(_view_of(view.contents))
                 if found is None:
                     return
+                if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], AdaptSettings):
+                    raise TypeError(f"a policy returns (settings, reason) or None, not {found!r}")
                 settings, why = found
                 _fill(wanted.contents, settings)
                 line = printable(why).replace("\n", " ").encode()[: reason_bytes - 1]

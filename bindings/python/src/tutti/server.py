@@ -619,6 +619,7 @@ class Server:
 
     def _given(self, all_values: Mapping[str, Given]) -> _Parts:
         parts = _Parts()
+        _check_mapping(all_values, "values")
         for name, given in all_values.items():
             index, table = self._table(name)
             rows = None
@@ -638,6 +639,7 @@ class Server:
 
     def _wanted(self, wanted: Mapping[str, Wanted]) -> Tuple[_Parts, Dict[str, Array]]:
         parts, found = _Parts(), {}
+        _check_mapping(wanted, "rows (None for a dense table)")
         for name, which in wanted.items():
             index, table = self._table(name)
             if (which is None) != (table.rows is None):
@@ -649,6 +651,11 @@ class Server:
             if rows is None or rows.size > 0:
                 parts.add(index, rows, found[name])
         return parts, found
+
+
+def _check_mapping(given: object, what: str) -> None:
+    if not isinstance(given, Mapping):
+        raise invalid(Status.INVALID_BUFFER, f"a dict of names of tables and their {what} is needed, not {given!r:.60}")
 
 
 def _floats(name: str, thing: Buffer) -> Array:

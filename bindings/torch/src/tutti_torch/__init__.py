@@ -32,11 +32,27 @@ class Options:
             if value is not None and not isinstance(value, str):
                 raise TypeError(f"tutti_torch.Options: {name} must be a str, is {type(value).__name__}")
         if encoding is not None:
+            _check_encoding(encoding)
             encodings = ";".join(f"{operation}={encoding}" for operation in _OF_TRAINING)
         self.encodings = encodings
 
     def __repr__(self):
         return f"tutti_torch.Options(encodings={self.encodings!r})"
+
+
+def _check_encoding(encoding):
+    """A mistake is told in the caller's words, not in those of the rules that come of them."""
+    from tutti import Encoding
+
+    name, *words = encoding.split("/")
+    names = [one.name.lower() for one in Encoding]
+    if name not in names:
+        raise ValueError(f"tutti_torch.Options: encoding is {encoding!r}; there are {', '.join(names)}")
+    if not set(words) <= {"hosts", "racks", "everywhere", "allowed", "required"}:
+        raise ValueError(
+            f"tutti_torch.Options: encoding is {encoding!r}; behind the name may stand /hosts, /racks or /everywhere, "
+            "and /allowed or /required"
+        )
 
 
 def register() -> None:
