@@ -10,9 +10,6 @@
 enum { PROGRESS_ROOM = 32, STEPS_MAX = 64 };
 static const char progress_name[] = "tutti elastic progress";
 static const double second_ns = 1e9, prior_s = 24 * 3600.0;
-/* As long as no checkpoint could be written, and so none measured: a full disk must not hold up every
- * step. */
-static const uint64_t UNMEASURED_NS = 60000000000u;
 
 enum tutti_status elastic_save_open(struct tutti_elastic *e)
 {
@@ -42,7 +39,6 @@ static double mttf_s(const struct tutti_elastic *e, uint64_t now_ns)
 uint64_t elastic_save_interval_ns(const struct tutti_elastic *e, uint64_t now_ns)
 {
     if (e->options.checkpoint_every_ns > 0) return e->options.checkpoint_every_ns;
-    if (e->progress.write_ns == 0) return UNMEASURED_NS;
     const struct tutti_elastic_costs costs = {.nodes = 1,
                                               .failure_rate = 1 / mttf_s(e, now_ns),
                                               .write_s = (double)e->progress.write_ns / second_ns};
