@@ -48,6 +48,7 @@ struct settings {
     int every, batch, slow_rank; /* slow_rank: -1: none */
     double slow_factor, slow_from_s, slow_to_s;
     bool traces;      /* the loss at every observation */
+    bool is_nominal;  /* a step takes what the settings say, whatever the clock says */
     int observations; /* to end after so many, whatever the seconds; 0: no such end */
 };
 
@@ -181,9 +182,11 @@ static void compute_gradient(struct training *t, uint64_t batch)
         const float wanted = draw_sample(number, 0.5f, inputs);
         loss_of(t->parameters, inputs, wanted, 1 / (float)batch, t->gradient);
     }
-    nap(1e-3 * s->compute_ms);
-    if (is_slow) nap((s->slow_factor - 1) * (now_s() - begin_s));
-    t->computed_s += now_s() - begin_s;
+    const double nap_s = 1e-3 * s->compute_ms;
+    nap(nap_s);
+    const double fair_s = s->is_nominal ? nap_s : now_s() - begin_s;
+    if (is_slow) nap((s->slow_factor - 1) * fair_s);
+    t->computed_s += s->is_nominal ? fair_s * (is_slow ? s->slow_factor : 1) : now_s() - begin_s;
     t->steps++;
 }
 
@@ -309,6 +312,7 @@ static const char usage[] =
     "  --observations N     end after so many calls of the policies, whatever the seconds\n"
     "  --trace 1            print the loss at each of these calls\n"
     "  --compute-ms MS      sleep of a step, in place of a larger model (default: 4)\n"
+    "  --nominal 1          a step counts as that sleep, also on a machine that has other work\n"
     "  --slow RANK:FACTOR:FROM-TO   that rank is so many times slower, from and to a second\n"
     "  --every N            steps of the slowest rank in a round with own steps (default: 10)\n"
     "  --batch N            samples of a step, of all ranks together (default: 32)\n"
@@ -349,6 +353,8 @@ static bool parse_option(const char *name, const char *value, struct settings *s
         return s->batch = (int)number, true;
     if (strcmp(name, "--trace") == 0 && parse_number(value, 0, 1, &number))
         return s->traces = number > 0, true;
+    if (strcmp(name, "--nominal") == 0 && parse_number(value, 0, 1, &number))
+        return s->is_nominal = number > 0, true;
     if (strcmp(name, "--observations") == 0 && parse_number(value, 1, 1e9, &number))
         return s->observations = (int)number, true;
     if (strcmp(name, "--slow") != 0) return false;

@@ -14,6 +14,7 @@
 #include "elastic_sync.h"
 #include "elastic_team.h"
 #include "os/clock.h"
+#include "outside_group.h"
 
 enum { NAME_BYTES_MAX = 100, ATTEMPTS = 3, TEAMS_MAX = 1000 };
 
@@ -120,6 +121,7 @@ static enum tutti_status open_all(struct tutti_elastic *e, const struct tutti_el
                                   size_t count, const struct tutti_elastic_options *options)
 {
     bool joins;
+    TRY(outside_group("tutti_elastic_open"));
     TRY(take_options(e, options));
     TRY(take_arrays(e, arrays, count));
     TRY(take_store(e));
@@ -298,6 +300,7 @@ enum tutti_status tutti_elastic_begin(struct tutti_elastic *e, struct tutti_elas
     if (e->phase != ELASTIC_BETWEEN)
         return refuse(e, "tutti_elastic_begin", "call tutti_elastic_commit first");
     TRY(SIZED_CHECK_RESULT("tutti_elastic_begin: step", tutti_elastic_step, step));
+    TRY(outside_group("tutti_elastic_begin"));
     const enum tutti_status status = begin(e);
     if (status != TUTTI_OK) return break_off(e, status);
     fill_step(e, &own);
@@ -380,6 +383,7 @@ enum tutti_status tutti_elastic_commit(struct tutti_elastic *e, enum tutti_statu
     char message[ERROR_TEXT_MAX];
     *is_committed = 0;
     if (e->phase != ELASTIC_IN_STEP) return refuse(e, "tutti_elastic_commit", "no step has begun");
+    TRY(outside_group("tutti_elastic_commit"));
     e->phase = ELASTIC_BETWEEN;
     const enum tutti_status done = finish_work(e, work);
     const uint64_t noticed_ns = clock_now_ns();

@@ -118,7 +118,7 @@ enum tutti_status elastic_save(struct tutti_elastic *e, bool waits)
     const uint64_t now_ns = clock_now_ns(), took_ns = written_ns(e) - written_before_ns;
     if (took_ns > 0) e->progress.write_ns = took_ns;
     e->progress.checkpoint_ns += now_ns - began_ns;
-    e->next_save_ns = now_ns + elastic_save_interval_ns(e, now_ns);
+    e->next_save_ns = elastic_time_after(now_ns, elastic_save_interval_ns(e, now_ns));
     if (status == TUTTI_OK) {
         e->saved_step = e->progress.step;
         e->progress.checkpoints++;
@@ -127,6 +127,23 @@ enum tutti_status elastic_save(struct tutti_elastic *e, bool waits)
     } else {
         log_write(LOG_WARN, "elastic: no checkpoint of step %llu: %s",
                   (unsigned long long)e->progress.step, tutti_error_message());
+    }
+    return TUTTI_OK;
+}
+
+/* What another run wrote, which may have had more samples in an epoch, or fewer. */
+static enum tutti_status read_progress(const struct tutti_elastic *e, uint64_t step,
+                                       const uint64_t *numbers, struct elastic_progress *progress)
+{
+    memcpy(progress, numbers, sizeof *progress);
+    if (progress->step != step)
+        return error_set(TUTTI_CORRUPT,
+                         "tutti_elastic_begin: the checkpoint of step %llu says that it is of step "
+                         "%llu",
+                         (unsigned long long)step, (unsigned long long)progress->step);
+    if (e->options.sample_count > 0 && progress->position >= e->options.sample_count) {
+        progress->position = 0;
+        progress->epoch++;
     }
     return TUTTI_OK;
 }
@@ -152,6 +169,7 @@ enum tutti_status elastic_save_load(struct tutti_elastic *e, struct elastic_prog
     enum tutti_status status = TUTTI_OK;
     for (size_t i = 0; i < count && !*is_there; i++) {
         status = tutti_checkpoints_load(e->checkpoints, steps[i], tensors, e->array_count + 1);
+        if (status == TUTTI_OK) status = read_progress(e, steps[i], numbers, progress);
         *is_there = status == TUTTI_OK;
         if (!*is_there && !may_try_older(status)) break;
         if (!*is_there)
@@ -159,6 +177,5 @@ enum tutti_status elastic_save_load(struct tutti_elastic *e, struct elastic_prog
                       (unsigned long long)steps[i], tutti_error_message());
     }
     free(tensors);
-    memcpy(progress, numbers, sizeof *progress);
     return status;
 }

@@ -108,6 +108,12 @@ static inline bool elastic_keeps_copies(const struct tutti_elastic *e)
     return e->options.update == TUTTI_ELASTIC_UPDATE_BEFORE;
 }
 
+/* UINT64_MAX: never, as waits of UINT64_MAX have no end. */
+static inline uint64_t elastic_time_after(uint64_t now_ns, uint64_t wait_ns)
+{
+    return wait_ns < UINT64_MAX - now_ns ? now_ns + wait_ns : UINT64_MAX;
+}
+
 /* Of a replicated array. */
 static inline char *elastic_base(const struct tutti_elastic *e, const struct elastic_array *array)
 {

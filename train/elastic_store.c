@@ -60,7 +60,7 @@ static int set(void *context, const char *key, const void *value, size_t value_b
 /* Whether there is a file of exactly that size. */
 static bool read_whole(const char *path, char *bytes, size_t size)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be no file, but a pipe */
     struct stat status;
     size_t got = 0;
     if (fd < 0) return false;

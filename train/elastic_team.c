@@ -1,6 +1,7 @@
 #include "elastic_team.h"
 
 #include "base/log.h"
+#include "base/sized.h"
 #include "elastic_save.h"
 #include "elastic_store.h"
 #include "os/clock.h"
@@ -13,7 +14,7 @@ static void take(struct tutti_elastic *e, struct tutti_comm *comm)
     if (e->place.size > e->size_wanted) e->size_wanted = e->place.size;
     e->is_broken = false;
     e->needs_sync = true;
-    e->next_grow_ns = clock_now_ns() + e->options.grow_every_ns;
+    e->next_grow_ns = elastic_time_after(clock_now_ns(), e->options.grow_every_ns);
     if (e->folder_store != NULL) elastic_folder_store_sign(e->folder_store);
 }
 
@@ -29,7 +30,9 @@ enum tutti_status elastic_team_enter(struct tutti_elastic *e,
 {
     struct tutti_comm_options own = TUTTI_COMM_OPTIONS_INIT;
     struct tutti_comm *comm;
-    if (options != NULL) own = *options;
+    if (options != NULL)
+        TRY(SIZED_READ("tutti_elastic_open: options.comm_options", tutti_comm_options, options,
+                       &own));
     if (joins) {
         if (e->store.set == NULL)
             return error_set(TUTTI_INVALID_OPTIONS,
@@ -96,7 +99,7 @@ enum tutti_status elastic_team_grow(struct tutti_elastic *e)
 {
     struct tutti_grow_options options = grow_options(e, e->options.grow_wait_ns);
     struct tutti_comm *comm;
-    e->next_grow_ns = clock_now_ns() + e->options.grow_every_ns;
+    e->next_grow_ns = elastic_time_after(clock_now_ns(), e->options.grow_every_ns);
     if (e->place.size >= e->size_wanted) return TUTTI_OK;
     options.joiner_min = 1;
     options.joiner_max = e->size_wanted - e->place.size;

@@ -11,6 +11,7 @@
 #include "local_state.h"
 #include "local_update.h"
 #include "os/clock.h"
+#include "outside_group.h"
 
 enum tutti_status local_check_works(const struct tutti_local *c, const char *function)
 {
@@ -188,6 +189,7 @@ static enum tutti_status run(struct tutti_local *c, const char *function, work *
 {
     struct tutti_local_result own = {-1, 0};
     enum tutti_status status = local_check_works(c, function);
+    if (status == TUTTI_OK) status = outside_group(function);
     if (status == TUTTI_OK) {
         status = does(c, &own);
         c->is_broken = status != TUTTI_OK;

@@ -73,7 +73,7 @@ struct tutti_exclude_history {
 /* Judges one rank: TUTTI_CAUSE_NONE, or why it should be put out. The same signs and history always
  * give the same verdict. The first call begins the first window. Of several causes the first in this order
  * counts: DEVICE, CORRUPT, STALLED, LATE. A verdict stays until a whole window was healthy in all
- * respects; of a failed GPU it stays for good. Signs that are older than the last ones change
+ * respects; of a failed GPU it stays for good. Signs that are older than the window change
  * nothing. policy NULL: the defaults. With thresholds that make no sense (a share below 0 or
  * late_share_min above late_share_max) the defaults hold for these. Any thread, with its own history;
  * does not block. */

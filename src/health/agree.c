@@ -184,6 +184,12 @@ static enum tutti_status wait_for_decision(struct health *health, struct recover
     }
 }
 
+/* The agreement is over for this rank without a decision. Only the thread that agrees looks at that. */
+static void note_missed(struct recovery *recovery)
+{
+    if (recovery->missed == 0) recovery->missed = recovery->epoch;
+}
+
 /* Ranks that decided something without this one may have gone on. */
 static void note_end(struct recovery *recovery)
 {
@@ -207,7 +213,11 @@ static enum tutti_status agree_with(struct health *health, const struct wish *wi
         health_unlock(health);
         return status;
     }
-    TRY(wait_for_decision(health, recovery, wish));
+    status = wait_for_decision(health, recovery, wish);
+    if (status != TUTTI_OK) { /* the domain is not held: the others may decide without this rank */
+        note_missed(recovery);
+        return status;
+    }
     note_end(recovery);
     if (agreement_state(recovery->current) != AGREEMENT_DECIDED)
         status = fail(recovery, wish, health->team->settings.timeout_ns);

@@ -82,12 +82,12 @@ enum tutti_status health_check_excluded(const struct health *health, const char 
     if (!exclusion.is_decided && !counts_wishes) return TUTTI_OK;
     health_name_rank(health, exclusion.by, who, sizeof who);
     const bool is_told = board_failure(health->board, &failure) == TUTTI_EXCLUDED;
-    excluded_note();
-    return error_set(TUTTI_EXCLUDED, "%s%s%srank %d is put out of the communicator, says %s: %s%s%s",
-                     function != NULL ? "tutti_" : "", function != NULL ? function : "",
-                     function != NULL ? ": " : "", health->team->rank, who,
-                     exclusion_cause_text(exclusion.cause), is_told ? "; " : "",
-                     is_told ? failure.message : "");
+    if (exclusion.is_decided) excluded_note(); /* a wish may come to nothing */
+    return error_set(
+        TUTTI_EXCLUDED, "%s%s%srank %d is %sput out of the communicator, says %s: %s%s%s",
+        function != NULL ? "tutti_" : "", function != NULL ? function : "",
+        function != NULL ? ": " : "", health->team->rank, exclusion.is_decided ? "" : "to be ", who,
+        exclusion_cause_text(exclusion.cause), is_told ? "; " : "", is_told ? failure.message : "");
 }
 
 enum tutti_status health_check(struct health *health)

@@ -58,7 +58,7 @@ static enum tutti_cause judge_at_once(const struct tutti_exclude_policy *policy,
     if (signs->has_failed_device) return TUTTI_CAUSE_DEVICE;
     if (more(signs->corrupt_count, history->corrupt_count) >= policy->corrupt_count_max)
         return TUTTI_CAUSE_CORRUPT;
-    if (signs->is_stalled && signs->now_ns - history->stalled_since_ns >= policy->stalled_ns)
+    if (signs->is_stalled && more(signs->now_ns, history->stalled_since_ns) >= policy->stalled_ns)
         return TUTTI_CAUSE_STALLED;
     return TUTTI_CAUSE_NONE;
 }

@@ -147,6 +147,14 @@ static void odd_input_does_no_harm(void **state)
     assert_int_equal(tutti_exclude_judge(&policy, &patient.history, &patient.signs),
                      TUTTI_CAUSE_LATE);
     admit(&patient);
+    patient.signs.is_stalled = 1;
+    patient.signs.now_ns += 2 * SECOND;
+    assert_int_equal(tutti_exclude_judge(&policy, &patient.history, &patient.signs),
+                     TUTTI_CAUSE_NONE);
+    patient.signs.now_ns -= SECOND; /* an older look of the same window */
+    assert_int_equal(tutti_exclude_judge(&policy, &patient.history, &patient.signs),
+                     TUTTI_CAUSE_NONE);
+    admit(&patient);
     for (int i = 0; i < 100; i++) {
         patient.signs.now_ns += SECOND;
         assert_int_equal(tutti_exclude_judge(&odd, &patient.history, &patient.signs),

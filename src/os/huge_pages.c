@@ -70,7 +70,10 @@ bool huge_pages_ask(struct huge_pages_known *known, const void *address, size_t 
         &known->answers[place % (sizeof known->answers / sizeof *known->answers)];
     if (answer->place != place || answer->uses_left == 0) {
         if (known->misses++ % MISSES_A_QUESTION != 0) return known->last;
-        known->last = huge_pages_hold((const void *)(place * HUGE_PAGE_BYTES), HUGE_PAGE_BYTES);
+        const uintptr_t begin = (uintptr_t)address, end = begin + bytes,
+                        first = place * HUGE_PAGE_BYTES, last = first + HUGE_PAGE_BYTES;
+        const uintptr_t from = begin > first ? begin : first, to = end < last ? end : last;
+        known->last = huge_pages_hold((const void *)from, to - from);
         *answer = (struct huge_pages_answer){
             .place = place, .uses_left = USES_OF_AN_ANSWER, .is_huge = known->last};
     }

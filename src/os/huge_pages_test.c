@@ -71,12 +71,24 @@ static void answers_are_kept_for_a_while(void **state)
     assert_int_equal(huge_pages_ask(&known, memory, HUGE_PAGE), after);
 }
 
+/* Where nothing is mapped there are no small pages either. */
+static void what_lies_beside_the_memory_does_not_count(void **state)
+{
+    enum { SHARE = HUGE_PAGE / 8 };
+    struct huge_pages_known known = {0};
+    (void)state;
+    if (!take_pages(MADV_NOHUGEPAGE) || huge_pages_hold(memory, SHARE)) skip();
+    assert_int_equal(munmap(memory + SHARE, HUGE_PAGE - SHARE), 0);
+    assert_false(huge_pages_ask(&known, memory, SHARE));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_pages_are_not_huge),
         cmocka_unit_test(huge_pages_are_huge_until_a_part_is_small),
         cmocka_unit_test(answers_are_kept_for_a_while),
+        cmocka_unit_test(what_lies_beside_the_memory_does_not_count),
     };
     return cmocka_run_group_tests(tests, map, NULL);
 }

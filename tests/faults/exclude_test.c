@@ -195,7 +195,7 @@ struct votes {
 static int vote(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     const struct votes *const votes = context;
-    struct tutti_comm *smaller;
+    struct tutti_comm *smaller, *none;
     const int sick = votes->sick[rank], last = size - 1;
     (void)seed;
     enum tutti_status status =
@@ -211,6 +211,9 @@ static int vote(struct tutti_comm *comm, int rank, int size, uint64_t seed, void
     if (!votes->may_retry) return 0;
     if (rank == last) return 0;
     RANKS_EXPECT(exclude(comm, &last, 1, &smaller) == TUTTI_OK);
+    /* A wish of others that came to nothing keeps no process out; what is missing are options. */
+    if (!ranks_are_threads())
+        RANKS_EXPECT(tutti_comm_join(NULL, &none) == TUTTI_INVALID_OPTIONS && none == NULL);
     return note_team(smaller, rank);
 }
 

@@ -25,6 +25,7 @@
 #include "tests/kit/scratch.h"
 #include "tests/worlds/ranks.h"
 #include "train/elastic_move.h"
+#include "train/elastic_store.h"
 #include "tutti/train/elastic.h"
 
 enum {
@@ -616,6 +617,78 @@ static void another_run_goes_on_from_a_checkpoint(void **state)
     }
 }
 
+/* Steps of the run so far, and samples of an epoch. */
+struct stretch {
+    uint64_t step_count, sample_count, every_ns;
+    bool has_no_disk; /* from the first step on */
+};
+
+/* Its options are those of a program that was compiled with the first version. */
+static int with_samples(struct tutti_comm *none, int rank, int size, uint64_t seed, void *context)
+{
+    enum { BYTES_FIRST = 72 };
+    const struct stretch *const stretch = context;
+    struct tutti_comm_options comm = TUTTI_COMM_OPTIONS_INIT;
+    struct tutti_comm_options *const older = malloc(BYTES_FIRST);
+    struct tutti_elastic_options options = TUTTI_ELASTIC_OPTIONS_INIT;
+    struct tutti_elastic_step step = {.size_bytes = sizeof step};
+    struct tutti_elastic_counters counters = {.size_bytes = sizeof counters};
+    const struct tutti_elastic_array array = {"state", TUTTI_ELASTIC_REPLICATED, TUTTI_INT64, 1,
+                                              &(int64_t){5}};
+    struct tutti_elastic *elastic;
+    (void)none, (void)seed;
+    RANKS_EXPECT(older != NULL);
+    comm.rank = rank, comm.size = size, comm.size_bytes = BYTES_FIRST;
+    memcpy(older, &comm, BYTES_FIRST);
+    options.comm_options = older;
+    options.step_count = stretch->step_count;
+    options.sample_count = stretch->sample_count;
+    options.batch = BATCH;
+    options.checkpoint_folder = folder;
+    options.checkpoint_every_ns = stretch->every_ns;
+    RANKS_EXPECT(tutti_elastic_open(&array, 1, &options, &elastic) == TUTTI_OK);
+    free(older);
+    for (int is_committed = 1; is_committed;) {
+        RANKS_EXPECT(tutti_elastic_begin(elastic, &step) == TUTTI_OK);
+        if (step.is_over) break;
+        RANKS_EXPECT(step.batch_count > 0);
+        if (stretch->has_no_disk && rank == 0) scratch_remove(folder);
+        RANKS_EXPECT(step.batch_first + step.batch_count <= stretch->sample_count);
+        RANKS_EXPECT(tutti_elastic_commit(elastic, TUTTI_OK, &is_committed) == TUTTI_OK);
+    }
+    RANKS_EXPECT(step.is_over && step.number == stretch->step_count);
+    RANKS_EXPECT(tutti_elastic_count(elastic, &counters) == TUTTI_OK);
+    RANKS_EXPECT(!stretch->has_no_disk || (counters.checkpoints == 0 && counters.interval_ns > 0));
+    RANKS_EXPECT(tutti_elastic_close(elastic) == TUTTI_OK);
+    return 0;
+}
+
+static void another_run_may_have_fewer_samples(void **state)
+{
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .without_comm = true};
+    struct stretch first = {4, SAMPLES, UINT64_MAX, false},
+                   second = {8, SAMPLES / 2, UINT64_MAX, false};
+    (void)state;
+    scratch_remove(folder);
+    scratch_make(folder);
+    make_store();
+    assert_int_equal(ranks_run(2, &options, with_samples, &first), 0);
+    make_store();
+    assert_int_equal(ranks_run(2, &options, with_samples, &second), 0);
+}
+
+static void a_disk_that_fails_does_not_end_the_loop(void **state)
+{
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .without_comm = true};
+    struct stretch stretch = {6, SAMPLES, 0, true};
+    (void)state;
+    scratch_remove(folder);
+    scratch_make(folder);
+    make_store();
+    assert_int_equal(ranks_run(2, &options, with_samples, &stretch), 0);
+    scratch_make(folder);
+}
+
 static void the_loop_ends_if_too_few_ranks_or_too_little_state_is_left(void **state)
 {
     struct setting setting = usual(0);
@@ -700,6 +773,9 @@ static int with_other_arguments(struct tutti_comm *comm_made, int rank, int size
     int is_committed;
     (void)comm_made, (void)seed, (void)context;
     options.comm_options = &comm;
+    RANKS_EXPECT(tutti_group_begin() == TUTTI_OK);
+    RANKS_EXPECT(tutti_elastic_open(&array, 1, &options, &elastic) == TUTTI_INVALID_REQUEST);
+    RANKS_EXPECT(tutti_group_end() == TUTTI_OK);
     options.partner = 1; /* without UPDATE_BEFORE */
     RANKS_EXPECT(tutti_elastic_open(&array, 1, &options, &elastic) == TUTTI_INVALID_OPTIONS);
     options.partner = 0;
@@ -714,6 +790,9 @@ static int with_other_arguments(struct tutti_comm *comm_made, int rank, int size
     comm.rank = rank, comm.size = size;
     RANKS_EXPECT(tutti_elastic_open(&array, 1, &options, &elastic) == TUTTI_OK);
     RANKS_EXPECT(tutti_elastic_commit(elastic, TUTTI_OK, &is_committed) == TUTTI_INVALID_OPTIONS);
+    RANKS_EXPECT(tutti_group_begin() == TUTTI_OK);
+    RANKS_EXPECT(tutti_elastic_begin(elastic, &step) == TUTTI_INVALID_REQUEST);
+    RANKS_EXPECT(tutti_group_end() == TUTTI_OK);
     RANKS_EXPECT(tutti_elastic_begin(elastic, &step) == TUTTI_MISMATCH);
     RANKS_EXPECT(strstr(tutti_error_message(), "float32 3") != NULL);
     RANKS_EXPECT(tutti_elastic_close(elastic) == TUTTI_OK);
@@ -772,6 +851,20 @@ static void pieces_that_arrive_changed_are_found(void **state)
     assert_int_equal(ranks_run(2, NULL, with_a_wrong_checksum, NULL), 0);
 }
 
+static void a_store_with_a_pipe_in_it_ends_when_it_should(void **state)
+{
+    struct elastic_folder_store *made;
+    struct tutti_store store;
+    char path[SCRATCH_BYTES + 16];
+    uint64_t value;
+    (void)state;
+    snprintf(path, sizeof path, "%s/a.pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(elastic_folder_store_open(folder, &store, &made), TUTTI_OK);
+    assert_int_not_equal(store.get(store.context, "a/pipe", &value, sizeof value, 1), 0);
+    elastic_folder_store_close(made);
+}
+
 int main(void)
 {
     setenv("TUTTI_SECRET", "the secret of this test, which nobody guesses", 1);
@@ -790,10 +883,13 @@ int main(void)
         cmocka_unit_test(deaths_at_any_time_leave_the_bits_as_they_are),
         cmocka_unit_test(a_team_that_shrank_grows_again),
         cmocka_unit_test(another_run_goes_on_from_a_checkpoint),
+        cmocka_unit_test(another_run_may_have_fewer_samples),
+        cmocka_unit_test(a_disk_that_fails_does_not_end_the_loop),
         cmocka_unit_test(the_loop_ends_if_too_few_ranks_or_too_little_state_is_left),
         cmocka_unit_test(a_failure_without_a_death_is_tried_again_but_not_for_ever),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(pieces_that_arrive_changed_are_found),
+        cmocka_unit_test(a_store_with_a_pipe_in_it_ends_when_it_should),
     };
     const int failed = cmocka_run_group_tests(tests, learn_what_is_wanted, NULL);
     scratch_remove(folder);

@@ -698,6 +698,9 @@ static int go_wrong(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     if (rank == 1) data[30] = 1;
     RANKS_EXPECT(tutti_local_create(tensors, 2, NULL, comm, &local) == TUTTI_OK);
     RANKS_EXPECT(tutti_local_values(local, 2, &values) == TUTTI_INVALID_OPTIONS && values == NULL);
+    RANKS_EXPECT(tutti_group_begin() == TUTTI_OK);
+    RANKS_EXPECT(tutti_local_step(local, NULL) == TUTTI_INVALID_REQUEST);
+    RANKS_EXPECT(tutti_group_end() == TUTTI_OK);
     RANKS_EXPECT(tutti_local_step(local, NULL) == TUTTI_MISMATCH);
     RANKS_EXPECT(strstr(tutti_error_message(), "first values of tensor 'b'") != NULL);
     RANKS_EXPECT(strstr(tutti_error_message(), "give all ranks the same first values") != NULL);
