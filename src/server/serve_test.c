@@ -200,6 +200,61 @@ static void urgent_pulls_are_answered_first(void **state)
     expect_good(3, RANKS_DEFAULT, urgent_pulls, NULL);
 }
 
+/* So many rows that two such pulls are more than the server lets wait. */
+enum { MANY = 500 };
+
+static int tell_late_pull(struct tutti_comm *comm, uint64_t sequence, uint32_t slot)
+{
+    static const int64_t rows[MANY];
+    struct wire pull = wire_of(SERVER_PULL, sequence, 1);
+    pull.request.slot = slot, pull.request.timeout_ns = 20000000;
+    pull.request.payload_bytes = sizeof rows;
+    pull.part = (struct server_request_part){1, 1, MANY};
+    RANKS_EXPECT(tell(comm, &pull) == 0);
+    RANKS_EXPECT(tutti_send(rows, sizeof rows, TUTTI_UINT8, 1, SERVER_TAG_PAYLOAD, comm) == TUTTI_OK);
+    return 0;
+}
+
+static enum tutti_status hear(struct tutti_comm *comm, int slot)
+{
+    struct server_reply reply;
+    const enum tutti_status status =
+        tutti_recv(&reply, sizeof reply, TUTTI_UINT8, 1, SERVER_TAG_REPLY + 2 * slot, NULL, comm);
+    return status == TUTTI_OK ? (enum tutti_status)reply.status : status;
+}
+
+/* The server does not listen to rank 1 while two pulls wait; nobody else says anything meanwhile. */
+static int late_pulls(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct tutti_comm *made[2] = {NULL};
+    (void)seed, (void)context, (void)size;
+    RANKS_EXPECT(connect(comm, rank, made) == 0);
+    if (rank == 0) return serve_both(rank, made);
+    struct wire leave = wire_of(SERVER_LEAVE, 1, 0);
+    char go = 1;
+    if (rank == 2) {
+        RANKS_EXPECT(tutti_recv(&go, 1, TUTTI_UINT8, 1, 0, NULL, comm) == TUTTI_OK);
+    } else {
+        struct wire tick = wire_of(SERVER_TICK, 1, 0), record = wire_of(SERVER_RECORD, 4, 0);
+        tick.request.slot = 3, record.request.number = 99, leave.request.sequence = 5;
+        RANKS_EXPECT(tell(made[0], &tick) == 0);
+        RANKS_EXPECT(tell_late_pull(made[0], 2, 1) == 0 && tell_late_pull(made[0], 3, 2) == 0);
+        RANKS_EXPECT(ask(made[0], &record, NULL, NULL) == TUTTI_INVALID_COUNT);
+        RANKS_EXPECT(hear(made[0], 1) == TUTTI_TIMEOUT && hear(made[0], 2) == TUTTI_TIMEOUT);
+        RANKS_EXPECT(tutti_send(&go, 1, TUTTI_UINT8, 2, 0, comm) == TUTTI_OK);
+        RANKS_EXPECT(hear(made[0], 3) == TUTTI_OK); /* without rank 2 */
+    }
+    RANKS_EXPECT(ask(made[0], &leave, NULL, NULL) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_free(made[0]) == TUTTI_OK);
+    return 0;
+}
+
+static void a_worker_is_heard_again_after_its_pulls_were_late(void **state)
+{
+    (void)state;
+    expect_good(3, RANKS_DEFAULT, late_pulls, NULL);
+}
+
 /* One change of a good push, and a word of the reason. */
 struct nonsense {
     const char *reason;
@@ -281,6 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_comes_twice_is_applied_once),
         cmocka_unit_test(urgent_pulls_are_answered_first),
+        cmocka_unit_test(a_worker_is_heard_again_after_its_pulls_were_late),
         cmocka_unit_test(what_makes_no_sense_ends_one_line_with_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
