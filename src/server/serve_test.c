@@ -206,6 +206,7 @@ enum { MANY = 500 };
 static int tell_late_pull(struct tutti_comm *comm, uint64_t sequence, uint32_t slot)
 {
     static const int64_t rows[MANY];
+    const int rank = 1;
     struct wire pull = wire_of(SERVER_PULL, sequence, 1);
     pull.request.slot = slot, pull.request.timeout_ns = 20000000;
     pull.request.payload_bytes = sizeof rows;
