@@ -128,6 +128,7 @@ enum tutti_status serve_hear_decided(struct serve *serve, const struct server_re
 /* A worker is gone: closes its line. why: NULL if it left. */
 void serve_lose_worker(struct serve *serve, int worker, const char *why);
 void serve_lose_peer(struct serve *serve, int peer, const char *why);
+/* The tables are no longer complete. Another server than 0 ends its line to server 0 with that. */
 void serve_break(struct serve *serve, enum tutti_status status, const char *why);
 /* Tells the other servers when all workers are gone, and whether all know. */
 bool serve_is_over(struct serve *serve);

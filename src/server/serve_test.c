@@ -23,7 +23,7 @@ static const struct server_division division = {
     .server_count = 1, .worker_count = 2, .table_count = 2, .tables = shapes, .payload_max = 4096};
 static const int ranks[] = {0, 1, 2};
 
-static struct tables *make_tables(void)
+static struct tables *make_tables(uint64_t bytes_max)
 {
     struct tables *tables;
     struct table *table;
@@ -32,7 +32,7 @@ static struct tables *make_tables(void)
                               .count = WIDTH,
                               .share = WIDTH,
                               .optimizer = {.kind = TABLE_SGD, .rate = 1}};
-    if (tables_create(0, &tables) != TUTTI_OK || tables_add(tables, &spec, &table) != TUTTI_OK)
+    if (tables_create(bytes_max, &tables) != TUTTI_OK || tables_add(tables, &spec, &table) != TUTTI_OK)
         abort();
     spec = (struct table_spec){.name = "rows",
                                .kind = TABLE_ROWS,
@@ -59,7 +59,7 @@ static int serve_both(int rank, struct tutti_comm **comms)
 {
     struct serve *serve;
     const struct serve_config config = {.division = &division,
-                                        .tables = make_tables(),
+                                        .tables = make_tables(0),
                                         .worker_ranks = ranks + 1,
                                         .server_ranks = ranks,
                                         .worker_comms = comms};
@@ -256,6 +256,72 @@ static void a_worker_is_heard_again_after_its_pulls_were_late(void **state)
     expect_good(3, RANKS_DEFAULT, late_pulls, NULL);
 }
 
+/* Rank 0 is server 1 of two, and has no memory for rows; rank 2 is server 0; rank 1 works. */
+static int spoils_a_step(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    static const struct server_division halves = {.server_count = 2,
+                                                  .worker_count = 1,
+                                                  .table_count = 2,
+                                                  .tables = shapes,
+                                                  .payload_max = 4096};
+    static const int servers[] = {2, 0};
+    struct tutti_comm *made[2] = {NULL};
+    struct serve *serve;
+    (void)seed, (void)context, (void)size;
+    RANKS_EXPECT(connect(comm, rank, made) == 0);
+    if (rank == 0) {
+        const struct serve_config config = {.division = &halves,
+                                            .tables = make_tables(1024),
+                                            .server = 1,
+                                            .worker_ranks = ranks + 1,
+                                            .server_ranks = servers,
+                                            .worker_comms = made,
+                                            .server_comms = made + 1};
+        RANKS_EXPECT(serve_create(&config, &serve) == TUTTI_OK);
+        RANKS_EXPECT(serve_wait(serve, clock_now_ns() + 60000000000u) == TUTTI_NO_MEMORY);
+        serve_free(serve);
+        return 0;
+    }
+    if (rank == 1) {
+        const struct {
+            int64_t row;
+            float values[2];
+        } payload = {1, {1, 1}};
+        struct wire push = wire_of(SERVER_PUSH, 1, 0), tick = wire_of(SERVER_TICK, 2, 0),
+                    pull = wire_of(SERVER_PULL, 3, 1), leave = wire_of(SERVER_LEAVE, 4, 0);
+        float got[2];
+        push.part = pull.part = (struct server_request_part){1, 1, 1};
+        push.request.payload_bytes = sizeof payload, pull.request.payload_bytes = sizeof payload.row;
+        RANKS_EXPECT(ask(made[0], &push, &payload, NULL) == TUTTI_OK);
+        RANKS_EXPECT(tell(made[0], &tick) == 0);
+        RANKS_EXPECT(ask(made[0], &pull, &payload.row, got) == TUTTI_NO_MEMORY);
+        RANKS_EXPECT(ask(made[0], &leave, NULL, NULL) == TUTTI_OK);
+    } else {
+        struct server_request request;
+        const uint64_t members = 1;
+        RANKS_EXPECT(tutti_recv(&request, sizeof request, TUTTI_UINT8, 1, SERVER_TAG_REQUEST, NULL,
+                                made[0]) == TUTTI_OK);
+        RANKS_EXPECT(request.kind == SERVER_HAS && request.number == 0 && request.clock == 0);
+        request.kind = SERVER_DECIDED, request.number = 1;
+        request.left_count = 1, request.payload_bytes = sizeof members;
+        RANKS_EXPECT(tutti_send(&request, sizeof request, TUTTI_UINT8, 1, SERVER_TAG_REQUEST,
+                                made[0]) == TUTTI_OK);
+        RANKS_EXPECT(tutti_send(&members, sizeof members, TUTTI_UINT8, 1, SERVER_TAG_PAYLOAD,
+                                made[0]) == TUTTI_OK);
+        RANKS_EXPECT(tutti_recv(&request, sizeof request, TUTTI_UINT8, 1, SERVER_TAG_REQUEST, NULL,
+                                made[0]) == TUTTI_ABORTED);
+        RANKS_EXPECT(strstr(tutti_error_message(), "could not apply a step") != NULL);
+    }
+    (void)tutti_comm_free(made[0]);
+    return 0;
+}
+
+static void a_server_that_spoils_a_step_says_so_to_server_0(void **state)
+{
+    (void)state;
+    expect_good(3, RANKS_DEFAULT, spoils_a_step, NULL);
+}
+
 /* One change of a good push, and a word of the reason. */
 struct nonsense {
     const char *reason;
@@ -338,6 +404,7 @@ int main(void)
         cmocka_unit_test(what_comes_twice_is_applied_once),
         cmocka_unit_test(urgent_pulls_are_answered_first),
         cmocka_unit_test(a_worker_is_heard_again_after_its_pulls_were_late),
+        cmocka_unit_test(a_server_that_spoils_a_step_says_so_to_server_0),
         cmocka_unit_test(what_makes_no_sense_ends_one_line_with_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
