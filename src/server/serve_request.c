@@ -92,6 +92,18 @@ static void await_tick(struct serve_worker *from)
     from->tick_deadline_ns = serve_deadline_of(&from->request);
 }
 
+/* No step comes any more. The clock ends, so that pulls behind it get the reason, too. */
+static enum tutti_status tick_in_vain(struct serve *serve, int worker)
+{
+    struct serve_worker *const from = &serve->workers[worker];
+    if (from->request.clock == from->ticked) {
+        update_clear(&from->open);
+        from->ticked++;
+    }
+    if (serve->config.server != 0) return TUTTI_OK;
+    return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
+}
+
 static enum tutti_status tick(struct serve *serve, int worker)
 {
     struct serve_worker *const from = &serve->workers[worker];
@@ -101,8 +113,7 @@ static enum tutti_status tick(struct serve *serve, int worker)
         return error_set(TUTTI_MISMATCH,
                          "it ends clock %" PRIu64 " after %" PRIu64 " clocks have ended", clock,
                          from->ticked);
-    if (is_first && serve->broken != TUTTI_OK)
-        return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
+    if (serve->broken != TUTTI_OK) return tick_in_vain(serve, worker);
     if (is_first) await_tick(from);
     if (clock == from->ticked)
         serve_end_clock(serve, worker);
@@ -176,6 +187,11 @@ static enum tutti_status carry_out(struct serve *serve, int worker, const struct
     }
 }
 
+static bool awaits_step(const struct serve *serve, const struct serve_worker *worker)
+{
+    return worker->has_ended && serve->broken == TUTTI_OK;
+}
+
 /* A worker that server 0 has let go on may end its next clock before this server has heard of the
  * step. */
 static enum tutti_status carry_out_or_hold(struct serve *serve, int worker,
@@ -183,7 +199,7 @@ static enum tutti_status carry_out_or_hold(struct serve *serve, int worker,
 {
     struct serve_worker *const from = &serve->workers[worker];
     from->is_held =
-        from->request.kind == SERVER_TICK && from->has_ended && from->request.clock == from->ticked;
+        from->request.kind == SERVER_TICK && awaits_step(serve, from) && from->request.clock == from->ticked;
     return from->is_held ? TUTTI_OK : carry_out(serve, worker, ends);
 }
 
@@ -210,7 +226,8 @@ enum tutti_status serve_go_on(struct serve *serve, int worker)
     struct serve_worker *const from = &serve->workers[worker];
     const struct server_ends ends = {serve->config.division, serve->config.server, false};
     if (from->line.state != LINE_TAKEN || from->leaves) return TUTTI_OK;
-    if (from->is_held) return from->has_ended ? TUTTI_OK : carry_out_or_hold(serve, worker, &ends);
+    if (from->is_held)
+        return awaits_step(serve, from) ? TUTTI_OK : carry_out_or_hold(serve, worker, &ends);
     const bool may_ask = from->queued_bytes <= ends.division->payload_max &&
                          from->queued_count < SERVER_SLOTS && serve_has_room(serve, worker);
     return may_ask ? line_listen(&from->line) : TUTTI_OK;
