@@ -267,8 +267,7 @@ enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns)
 static void forget_lines(struct serve *serve)
 {
     for (int i = 0; i < serve->config.division->worker_count; i++)
-        if (!serve->workers[i].line.is_borrowed)
-            (void)tutti_comm_free(serve->workers[i].line.comm);
+        if (!serve->workers[i].line.is_borrowed) (void)tutti_comm_free(serve->workers[i].line.comm);
     for (int i = 0; i < serve->peer_count; i++) (void)tutti_comm_free(serve->peers[i].line.comm);
 }
 

@@ -58,8 +58,7 @@ static enum tutti_status take_part(const struct server_ends *ends, struct serve_
                            "the update of a clock has more than %" PRIu64
                            " bytes; raise queue_bytes, or push less before a tick",
                            bytes_max);
-    if (status == TUTTI_OK)
-        status = fill(ends, &from->request, part, *at, *at + row_bytes, entry);
+    if (status == TUTTI_OK) status = fill(ends, &from->request, part, *at, *at + row_bytes, entry);
     if (status != TUTTI_OK) {
         update_entry_free(entry);
         return status;
@@ -198,8 +197,8 @@ static enum tutti_status carry_out_or_hold(struct serve *serve, int worker,
                                            const struct server_ends *ends)
 {
     struct serve_worker *const from = &serve->workers[worker];
-    from->is_held =
-        from->request.kind == SERVER_TICK && awaits_step(serve, from) && from->request.clock == from->ticked;
+    from->is_held = from->request.kind == SERVER_TICK && awaits_step(serve, from) &&
+                    from->request.clock == from->ticked;
     return from->is_held ? TUTTI_OK : carry_out(serve, worker, ends);
 }
 

@@ -33,9 +33,9 @@ struct serve_worker {
     uint64_t tick_deadline_ns, tick_number;
     uint64_t queued_bytes; /* of pulls that wait */
     uint32_t queued_count;
-    bool is_held;          /* a tick that came before the step of the last one */
-    bool leaves;           /* and is gone once its answer is sent */
-    bool has_failed;       /* an answer could not be sent */
+    bool is_held;    /* a tick that came before the step of the last one */
+    bool leaves;     /* and is gone once its answer is sent */
+    bool has_failed; /* an answer could not be sent */
 };
 
 /* A pull that waits. */

@@ -32,7 +32,8 @@ static struct tables *make_tables(uint64_t bytes_max)
                               .count = WIDTH,
                               .share = WIDTH,
                               .optimizer = {.kind = TABLE_SGD, .rate = 1}};
-    if (tables_create(bytes_max, &tables) != TUTTI_OK || tables_add(tables, &spec, &table) != TUTTI_OK)
+    if (tables_create(bytes_max, &tables) != TUTTI_OK ||
+        tables_add(tables, &spec, &table) != TUTTI_OK)
         abort();
     spec = (struct table_spec){.name = "rows",
                                .kind = TABLE_ROWS,

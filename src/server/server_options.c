@@ -265,7 +265,8 @@ enum tutti_status server_setup_init(struct server_setup *setup,
     *setup =
         (struct server_setup){.averages = options->average != 0, .timeout_ns = options->timeout_ns};
     setup->division.payload_max = options->queue_bytes != 0 ? options->queue_bytes : QUEUE_BYTES;
-    if (setup->division.payload_max > QUEUE_BYTES_MAX) setup->division.payload_max = QUEUE_BYTES_MAX;
+    if (setup->division.payload_max > QUEUE_BYTES_MAX)
+        setup->division.payload_max = QUEUE_BYTES_MAX;
     TRY(copy_ranks(setup, options, tutti_comm_size(comm)));
     TRY(copy_tables(setup, options));
     TRY(read_mode(setup, options));

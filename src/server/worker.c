@@ -291,8 +291,7 @@ enum tutti_status worker_create(const struct worker_config *config, struct worke
         lines[s] = (struct worker_line){.comm = config->comms[s],
                                         .peer = tutti_comm_size(config->comms[s]) - 1,
                                         .is_borrowed = tutti_comm_size(config->comms[s]) == 1};
-    *worker =
-        (struct worker){.config = *config, .generation = process_generation(), .lines = lines};
+    *worker = (struct worker){.config = *config, .generation = process_generation(), .lines = lines};
     *made = worker;
     return TUTTI_OK;
 }
