@@ -53,7 +53,9 @@
  * call was refused (INVALID_*, UNSUPPORTED) change nothing, nor does TIMEOUT where a server says
  * which workers are waited for. Any other failure ends the connection of this worker with that
  * server: later calls that need it return the same status, and the servers go on without the
- * worker.
+ * worker. A server that cannot apply a step (no memory) counts as one that died.
+ *
+ * A child of fork() has no part in its parent's server: it can only free it.
  *
  * Threads.  Servers answer in a thread of the library's own, so a rank may be server and worker.
  * One thread of a worker at a time makes calls.
@@ -162,8 +164,10 @@ struct tutti_server_options {
     int staleness; /* for BOUNDED: 0 or more clocks */
     int quorum;    /* for QUORUM: 1 to the number of workers; when fewer are left, all of these */
     int average;   /* not 0: each update counts 1 / (number of workers that are left) */
-    size_t queue_bytes;  /* a server takes no further request of a worker while its requests of so
-                           many bytes wait; 0: 256 MiB. Larger requests are refused */
+    size_t queue_bytes;  /* a server takes no further request of a worker while its requests or its
+                           answers of so many bytes wait; 0: 256 MiB. Larger requests are refused. A
+                           clock in which a worker pushed more ends its connection; gradients of
+                           one dense tensor are added up, and count once */
     uint64_t timeout_ns; /* default deadline of the calls below; 0: 30 minutes */
     const char *load_folder; /* the tables begin with what tutti_server_save wrote there; NULL: with
                                 their initial values */
@@ -238,7 +242,7 @@ struct tutti_server_call_options {
  * at most until the deadline. Parts, rows and values stay the caller's; options may be NULL.
  * Only workers. Refused: INVALID_COUNT (no such table, a row out of range, more than
  * TUTTI_SERVER_PARTS parts, or more bytes than queue_bytes), INVALID_BUFFER (NULL, or NaN or
- * infinity; the message says where), INVALID_OPTIONS, INVALID_RANK (this rank is no worker),
+ * infinity, in the encoding, too; the message says where), INVALID_OPTIONS, INVALID_RANK (this rank is no worker),
  * UNSUPPORTED (the encoding does not take float32). Otherwise PROC_FAILED, TIMEOUT, NO_MEMORY
  * here or on a server, or a status of a message. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
@@ -270,7 +274,8 @@ tutti_server_tick(struct tutti_server *server, const struct tutti_server_call_op
 /* Pushes the `pushed_count` parts at `pushed`, ends the clock, and pulls the `pulled_count`
  * parts at `pulled`: as the three calls on the server one after the other, in one round trip.
  * Blocks until all is done, at most until the deadline of the options, which may be NULL. Parts
- * stay the caller's; either count may be 0. Fails like the three calls. After TIMEOUT the clock
+ * stay the caller's; either count may be 0. Refused like the three calls, and then nothing was
+ * pushed and no clock has ended; fails like them. After TIMEOUT the clock
  * has ended, and tutti_server_tick and tutti_server_pull go on. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_push_pull(struct tutti_server *server, const struct tutti_server_part *pushed,

@@ -9,6 +9,7 @@ struct line_sent {
     struct line_sent *next;
     struct tutti_request *request;
     void *bytes;
+    size_t size;
 };
 
 /* No deadline that anybody lives to see. */
@@ -75,13 +76,15 @@ enum tutti_status line_send_owned(struct line *line, int tag, void *bytes, size_
     enum tutti_status status =
         sent == NULL ? error_set(TUTTI_NO_MEMORY, "no memory for an answer") : TUTTI_OK;
     if (status == TUTTI_OK) {
-        *sent = (struct line_sent){line->sent, NULL, bytes};
+        *sent = (struct line_sent){line->sent, NULL, bytes, size};
         status = tutti_send_start(bytes, size, TUTTI_UINT8, line->peer, tag, &options, line->comm,
                                   &sent->request);
     }
     if (status == TUTTI_OK) status = tutti_test(&sent->request); /* small messages are gone */
     if (status == TUTTI_IN_PROGRESS) {
         line->sent = sent;
+        line->sent_bytes += size;
+        line->sent_count++;
         return tutti_notify(sent->request, line->event_fd);
     }
     free(bytes);
@@ -109,6 +112,8 @@ enum tutti_status line_reap(struct line *line)
         }
         if (first == TUTTI_OK) first = status;
         *at = sent->next;
+        line->sent_bytes -= sent->size;
+        line->sent_count--;
         free(sent->bytes);
         free(sent);
     }
@@ -144,6 +149,8 @@ void line_close(struct line *line, const char *why)
     if (!line->is_borrowed) (void)tutti_comm_free(line->comm);
     free(line->payload);
     line->comm = NULL;
+    line->sent_bytes = 0;
+    line->sent_count = 0;
     line->payload = NULL;
     line->state = LINE_CLOSED;
 }

@@ -34,6 +34,8 @@ struct line {
     unsigned char header[SERVER_REQUEST_BYTES_MAX];
     void *payload; /* of the request that was taken; NULL: it has none */
     struct line_sent *sent;
+    uint64_t sent_bytes; /* of these messages */
+    uint32_t sent_count;
 };
 
 /* Takes over the communicator, of which this rank is number 1 - peer, and listens. A

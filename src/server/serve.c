@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "membership/rank_set.h"
 #include "os/clock.h"
+#include "os/process.h"
 #include "os/thread.h"
 #include "server/serve_state.h"
 #include "server/snapshot.h"
@@ -25,7 +26,7 @@ static void lose_failed_worker(struct serve *serve, int worker)
     serve_lose_worker(serve, worker, why);
 }
 
-/* Whether anything came. */
+/* Whether anything changed. */
 static bool look_after_worker(struct serve *serve, int i)
 {
     struct serve_worker *const worker = &serve->workers[i];
@@ -44,7 +45,7 @@ static bool look_after_worker(struct serve *serve, int i)
         lose_failed_worker(serve, i);
     else if (worker->leaves && !line_is_sending(&worker->line))
         serve_lose_worker(serve, i, NULL);
-    return has_come;
+    return has_come || worker->presence != SERVE_THERE;
 }
 
 static bool look_after_peer(struct serve *serve, int i)
@@ -62,16 +63,17 @@ static bool look_after_peer(struct serve *serve, int i)
     return true;
 }
 
+/* What changed may let a worker go on that was looked after before: then all are looked after again. */
 static bool look_after_all(struct serve *serve)
 {
-    bool has_come = false;
-    for (int i = 0; i < serve->peer_count; i++) has_come |= look_after_peer(serve, i);
+    bool has_changed = false;
+    for (int i = 0; i < serve->peer_count; i++) has_changed |= look_after_peer(serve, i);
     for (int i = 0; i < serve->config.division->worker_count; i++)
-        has_come |= look_after_worker(serve, i);
+        has_changed |= look_after_worker(serve, i);
     const uint64_t now = clock_now_ns();
-    serve_answer_pulls(serve, now);
-    serve_answer_late_ticks(serve, now);
-    return has_come;
+    has_changed |= serve_answer_pulls(serve, now);
+    has_changed |= serve_answer_late_ticks(serve, now);
+    return has_changed;
 }
 
 /* For what others ask. */
@@ -123,10 +125,10 @@ static void *run(void *context)
 {
     struct serve *const serve = context;
     while (!atomic_load_explicit(&serve->stops, memory_order_acquire)) {
-        const bool has_come = look_after_all(serve);
+        const bool has_changed = look_after_all(serve);
         publish(serve);
         save_if_wanted(serve);
-        if (!has_come) sleep_until_something(serve);
+        if (!has_changed) sleep_until_something(serve);
     }
     return NULL;
 }
@@ -235,6 +237,7 @@ enum tutti_status serve_create(const struct serve_config *config, struct serve *
     }
     serve->config = *config;
     serve->event_fd = -1;
+    serve->generation = process_generation();
     pthread_mutex_init(&serve->lock, NULL);
     pthread_cond_init(&serve->changed, NULL);
     enum tutti_status status = allocate(serve);
@@ -251,6 +254,11 @@ enum tutti_status serve_create(const struct serve_config *config, struct serve *
     return TUTTI_OK;
 }
 
+static bool is_of_parent(const struct serve *serve)
+{
+    return serve->generation != process_generation();
+}
+
 static enum tutti_status say_who_is_there(struct serve *serve)
 {
     return error_set(TUTTI_TIMEOUT, "%" PRIu64 " workers have not left, or not from all servers",
@@ -262,6 +270,9 @@ enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns)
     const struct timespec until = {(time_t)(deadline_ns / 1000000000),
                                    (long)(deadline_ns % 1000000000)};
     enum tutti_status status = TUTTI_OK;
+    if (is_of_parent(serve))
+        return error_set(TUTTI_INVALID_COMM,
+                         "the parameter server is one of this process's parent (fork)");
     pthread_mutex_lock(&serve->lock);
     while (!serve->is_over && status == TUTTI_OK) {
         if (deadline_ns == UINT64_MAX)
@@ -309,9 +320,22 @@ enum tutti_status serve_save(struct serve *serve, const char *folder, uint64_t d
     return status;
 }
 
+/* Requests stay what they are: the thread that ends them is the parent's. */
+static void forget_lines(struct serve *serve)
+{
+    for (int i = 0; i < serve->config.division->worker_count; i++)
+        if (!serve->workers[i].line.is_borrowed) (void)tutti_comm_free(serve->workers[i].line.comm);
+    for (int i = 0; i < serve->peer_count; i++) (void)tutti_comm_free(serve->peers[i].line.comm);
+}
+
 void serve_free(struct serve *serve)
 {
     if (serve == NULL) return;
+    if (is_of_parent(serve)) {
+        forget_lines(serve);
+        release(serve);
+        return;
+    }
     atomic_store_explicit(&serve->stops, true, memory_order_release);
     const uint64_t one = 1;
     (void)!write(serve->event_fd, &one, sizeof one);
@@ -322,6 +346,8 @@ void serve_free(struct serve *serve)
 
 void serve_count(struct serve *serve, struct tutti_server_counters *counters)
 {
+    *counters = (struct tutti_server_counters){0};
+    if (is_of_parent(serve)) return;
     pthread_mutex_lock(&serve->lock);
     *counters = serve->counters;
     pthread_mutex_unlock(&serve->lock);

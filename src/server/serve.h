@@ -46,12 +46,14 @@ struct serve_config {
  * NULL. */
 enum tutti_status serve_create(const struct serve_config *config, struct serve **serve);
 /* Waits until all workers are gone, on all servers, or until the deadline (UINT64_MAX: none).
- * TIMEOUT: the message says who is there; PROC_FAILED: a server died. Any thread. */
+ * TIMEOUT: the message says who is there; PROC_FAILED: a server died. INVALID_COMM: this is a
+ * child of fork(), which has no servers. Any thread. */
 enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns);
 /* Saves the tables, in the server's thread, between two steps; until the deadline. TIMEOUT: that goes
  * on. INVALID_REQUEST: another thread saves. Any thread. */
 enum tutti_status serve_save(struct serve *serve, const char *folder, uint64_t deadline_ns);
-/* Ends the thread; workers that are there get ABORTED. NULL is allowed. */
+/* Ends the thread; workers that are there get ABORTED. In a child of fork(), gives memory back
+ * alone. NULL is allowed. */
 void serve_free(struct serve *serve);
 /* Any thread. */
 void serve_count(struct serve *serve, struct tutti_server_counters *counters);

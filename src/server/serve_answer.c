@@ -76,6 +76,7 @@ enum tutti_status serve_take_pull(struct serve *serve, int worker)
     pull->next = *at;
     *at = pull;
     from->queued_bytes += pull->request.payload_bytes;
+    from->queued_count++;
     return TUTTI_OK;
 }
 
@@ -117,27 +118,41 @@ uint64_t serve_deadline_of(const struct server_request *request)
     return timeout == 0 || timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout;
 }
 
+static bool is_ready(const struct serve *serve, const struct serve_pull *pull)
+{
+    return serve->workers[pull->worker].decided >= pull->request.clock;
+}
+
+/* A worker that asks and does not listen must not fill the memory with answers. */
+bool serve_has_room(const struct serve *serve, int worker)
+{
+    const struct line *const line = &serve->workers[worker].line;
+    return line->sent_count < 2 * SERVER_SLOTS &&
+           line->sent_bytes <= serve->config.division->payload_max;
+}
+
 /* Whether it waits no more; then *status is what came of it. */
 static bool try_pull(struct serve *serve, const struct serve_pull *pull, uint64_t now_ns,
                      enum tutti_status *status)
 {
     const struct serve_worker *const from = &serve->workers[pull->worker];
-    const bool is_ready = from->decided >= pull->request.clock;
     if (from->presence != SERVE_THERE) return true;
     if (serve->broken != TUTTI_OK) {
         *status = serve_answer_failure(serve, pull->worker, pull->request.slot, serve->broken,
                                        serve->why);
         return true;
     }
-    if (!is_ready && now_ns < pull->deadline_ns) return false;
-    *status = is_ready ? answer_pull(serve, pull)
-                       : serve_answer_failure(serve, pull->worker, pull->request.slot, TUTTI_TIMEOUT,
-                                              "the step of this worker's last tick has not come");
+    const bool ready = is_ready(serve, pull);
+    if (ready ? !serve_has_room(serve, pull->worker) : now_ns < pull->deadline_ns) return false;
+    *status = ready ? answer_pull(serve, pull)
+                    : serve_answer_failure(serve, pull->worker, pull->request.slot, TUTTI_TIMEOUT,
+                                           "the step of this worker's last tick has not come");
     return true;
 }
 
-void serve_answer_pulls(struct serve *serve, uint64_t now_ns)
+bool serve_answer_pulls(struct serve *serve, uint64_t now_ns)
 {
+    bool any = false;
     for (struct serve_pull **at = &serve->pulls; *at != NULL;) {
         struct serve_pull *const pull = *at;
         enum tutti_status status = TUTTI_OK;
@@ -147,9 +162,12 @@ void serve_answer_pulls(struct serve *serve, uint64_t now_ns)
         }
         serve->workers[pull->worker].has_failed |= status != TUTTI_OK;
         serve->workers[pull->worker].queued_bytes -= pull->request.payload_bytes;
+        serve->workers[pull->worker].queued_count--;
         *at = pull->next;
         pull_free(pull);
+        any = true;
     }
+    return any;
 }
 
 void serve_drop_pulls(struct serve *serve, int worker)
@@ -163,7 +181,7 @@ void serve_drop_pulls(struct serve *serve, int worker)
         *at = pull->next;
         pull_free(pull);
     }
-    if (worker >= 0) serve->workers[worker].queued_bytes = 0;
+    if (worker >= 0) serve->workers[worker].queued_bytes = serve->workers[worker].queued_count = 0;
 }
 
 /* ---------------------------------------------------------------------------------------- steps */
@@ -220,15 +238,18 @@ static void describe_awaited(const struct serve *serve, int worker, char *text, 
     free(awaited);
 }
 
-void serve_answer_late_ticks(struct serve *serve, uint64_t now_ns)
+bool serve_answer_late_ticks(struct serve *serve, uint64_t now_ns)
 {
+    bool any = false;
     for (int i = 0; i < serve->config.division->worker_count; i++) {
         const struct serve_worker *const worker = &serve->workers[i];
         if (!worker->awaits_tick || worker->tick_deadline_ns > now_ns) continue;
         struct server_reply reply = {.status = TUTTI_TIMEOUT};
         describe_awaited(serve, i, reply.text, sizeof reply.text);
         answer_tick_with(serve, i, &reply);
+        any = true;
     }
+    return any;
 }
 
 void serve_answer_broken(struct serve *serve)
@@ -249,6 +270,6 @@ uint64_t serve_next_deadline(const struct serve *serve)
         if (worker->awaits_tick && worker->tick_deadline_ns < next) next = worker->tick_deadline_ns;
     }
     for (const struct serve_pull *pull = serve->pulls; pull != NULL; pull = pull->next)
-        if (pull->deadline_ns < next) next = pull->deadline_ns;
+        if (!is_ready(serve, pull) && pull->deadline_ns < next) next = pull->deadline_ns;
     return next;
 }

@@ -40,7 +40,8 @@ static enum tutti_status fill(const struct server_ends *ends, const struct serve
 }
 
 static enum tutti_status take_part(const struct server_ends *ends, struct serve_worker *from,
-                                   const struct server_request_part *part, const char **at)
+                                   const struct server_request_part *part, uint64_t bytes_max,
+                                   const char **at)
 {
     const struct division_table *const table = &ends->division->tables[part->table];
     const size_t width = part->is_rows ? table->width : part->count;
@@ -50,7 +51,14 @@ static enum tutti_status take_part(const struct server_ends *ends, struct serve_
     struct update_entry *const entry = update_entry_create(
         part->table, from->request.kind == SERVER_SET, part->is_rows, part->count, width);
     if (entry == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for an update");
-    const enum tutti_status status = fill(ends, &from->request, part, *at, *at + row_bytes, entry);
+    enum tutti_status status = TUTTI_OK;
+    const uint64_t growth = update_growth(&from->open, entry);
+    if (growth > 0 && from->open.bytes + growth > bytes_max)
+        status = error_set(TUTTI_NO_MEMORY,
+                           "the update of a clock has more than %" PRIu64
+                           " bytes; raise queue_bytes, or push less before a tick",
+                           bytes_max);
+    if (status == TUTTI_OK) status = fill(ends, &from->request, part, *at, *at + row_bytes, entry);
     if (status != TUTTI_OK) {
         update_entry_free(entry);
         return status;
@@ -67,13 +75,10 @@ static enum tutti_status take_values(struct serve *serve, int worker, const stru
     if (from->request.clock != from->ticked)
         return error_set(TUTTI_MISMATCH, "it is for clock %" PRIu64 ", and %" PRIu64 " have ended",
                          from->request.clock, from->ticked);
-    if (from->open.bytes + from->request.payload_bytes > ends->division->payload_max)
-        return error_set(TUTTI_NO_MEMORY,
-                         "the update of a clock has more than %" PRIu64
-                         " bytes; raise queue_bytes, or push less before a tick",
-                         ends->division->payload_max);
+    /* A request that fits is an update that fits. */
+    const uint64_t bytes_max = from->open.first == NULL ? UINT64_MAX : ends->division->payload_max;
     for (uint32_t i = 0; i < from->request.part_count; i++)
-        TRY(take_part(ends, from, &from->parts[i], &at));
+        TRY(take_part(ends, from, &from->parts[i], bytes_max, &at));
     return serve_answer(serve, worker, from->request.slot, &(struct server_reply){0}, NULL);
 }
 
@@ -86,6 +91,18 @@ static void await_tick(struct serve_worker *from)
     from->tick_deadline_ns = serve_deadline_of(&from->request);
 }
 
+/* No step comes any more. The clock ends, so that pulls behind it get the reason, too. */
+static enum tutti_status tick_in_vain(struct serve *serve, int worker)
+{
+    struct serve_worker *const from = &serve->workers[worker];
+    if (from->request.clock == from->ticked) {
+        update_clear(&from->open);
+        from->ticked++;
+    }
+    if (serve->config.server != 0) return TUTTI_OK;
+    return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
+}
+
 static enum tutti_status tick(struct serve *serve, int worker)
 {
     struct serve_worker *const from = &serve->workers[worker];
@@ -95,8 +112,7 @@ static enum tutti_status tick(struct serve *serve, int worker)
         return error_set(TUTTI_MISMATCH,
                          "it ends clock %" PRIu64 " after %" PRIu64 " clocks have ended", clock,
                          from->ticked);
-    if (is_first && serve->broken != TUTTI_OK)
-        return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
+    if (serve->broken != TUTTI_OK) return tick_in_vain(serve, worker);
     if (is_first) await_tick(from);
     if (clock == from->ticked)
         serve_end_clock(serve, worker);
@@ -170,14 +186,19 @@ static enum tutti_status carry_out(struct serve *serve, int worker, const struct
     }
 }
 
+static bool awaits_step(const struct serve *serve, const struct serve_worker *worker)
+{
+    return worker->has_ended && serve->broken == TUTTI_OK;
+}
+
 /* A worker that server 0 has let go on may end its next clock before this server has heard of the
  * step. */
 static enum tutti_status carry_out_or_hold(struct serve *serve, int worker,
                                            const struct server_ends *ends)
 {
     struct serve_worker *const from = &serve->workers[worker];
-    from->is_held =
-        from->request.kind == SERVER_TICK && from->has_ended && from->request.clock == from->ticked;
+    from->is_held = from->request.kind == SERVER_TICK && awaits_step(serve, from) &&
+                    from->request.clock == from->ticked;
     return from->is_held ? TUTTI_OK : carry_out(serve, worker, ends);
 }
 
@@ -204,8 +225,11 @@ enum tutti_status serve_go_on(struct serve *serve, int worker)
     struct serve_worker *const from = &serve->workers[worker];
     const struct server_ends ends = {serve->config.division, serve->config.server, false};
     if (from->line.state != LINE_TAKEN || from->leaves) return TUTTI_OK;
-    if (from->is_held) return from->has_ended ? TUTTI_OK : carry_out_or_hold(serve, worker, &ends);
-    return from->queued_bytes <= ends.division->payload_max ? line_listen(&from->line) : TUTTI_OK;
+    if (from->is_held)
+        return awaits_step(serve, from) ? TUTTI_OK : carry_out_or_hold(serve, worker, &ends);
+    const bool may_ask = from->queued_bytes <= ends.division->payload_max &&
+                         from->queued_count < SERVER_SLOTS && serve_has_room(serve, worker);
+    return may_ask ? line_listen(&from->line) : TUTTI_OK;
 }
 
 /* -------------------------------------------------------------------------------- other servers */

@@ -32,9 +32,10 @@ struct serve_worker {
     uint32_t tick_slot;
     uint64_t tick_deadline_ns, tick_number;
     uint64_t queued_bytes; /* of pulls that wait */
-    bool is_held;          /* a tick that came before the step of the last one */
-    bool leaves;           /* and is gone once its answer is sent */
-    bool has_failed;       /* an answer could not be sent */
+    uint32_t queued_count;
+    bool is_held;    /* a tick that came before the step of the last one */
+    bool leaves;     /* and is gone once its answer is sent */
+    bool has_failed; /* an answer could not be sent */
 };
 
 /* A pull that waits. */
@@ -79,6 +80,7 @@ struct serve {
     bool has_told_over;
     struct tutti_server_counters seen;
 
+    uint32_t generation; /* of the process that has the thread */
     int event_fd;
     pthread_t thread;
     atomic_bool stops;
@@ -104,14 +106,16 @@ enum tutti_status serve_answer_failure(struct serve *serve, int worker, uint32_t
                                        enum tutti_status status, const char *text);
 /* A pull of which the worker's line has the payload. */
 enum tutti_status serve_take_pull(struct serve *serve, int worker);
-/* Answers pulls that need not, or must not wait any longer. */
-void serve_answer_pulls(struct serve *serve, uint64_t now_ns);
+/* Whether the worker's answers on their way leave room for another one. */
+bool serve_has_room(const struct serve *serve, int worker);
+/* Answers pulls that need not, or must not wait any longer. Whether there were any. */
+bool serve_answer_pulls(struct serve *serve, uint64_t now_ns);
 void serve_drop_pulls(struct serve *serve, int worker);
 enum tutti_status serve_answer_record(struct serve *serve, int worker,
                                       const struct server_request *request);
-/* Server 0: of a worker's tick that a step has; of ticks that are late; of all, when broken. */
+/* Server 0: of a worker's tick that a step has; of ticks that are late, if any; of all, when broken. */
 void serve_answer_tick(struct serve *serve, int worker);
-void serve_answer_late_ticks(struct serve *serve, uint64_t now_ns);
+bool serve_answer_late_ticks(struct serve *serve, uint64_t now_ns);
 void serve_answer_broken(struct serve *serve);
 /* When a request of that timeout (0: none), which has just come, is late. */
 uint64_t serve_deadline_of(const struct server_request *request);
@@ -130,6 +134,7 @@ enum tutti_status serve_hear_decided(struct serve *serve, const struct server_re
 /* A worker is gone: closes its line. why: NULL if it left. */
 void serve_lose_worker(struct serve *serve, int worker, const char *why);
 void serve_lose_peer(struct serve *serve, int peer, const char *why);
+/* The tables are no longer complete. Another server than 0 ends its line to server 0 with that. */
 void serve_break(struct serve *serve, enum tutti_status status, const char *why);
 /* Tells the other servers when all workers are gone, and whether all know. */
 bool serve_is_over(struct serve *serve);

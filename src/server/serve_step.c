@@ -35,6 +35,10 @@ void serve_break(struct serve *serve, enum tutti_status status, const char *why)
     snprintf(serve->why, sizeof serve->why, "%s", why);
     log_write(LOG_WARN, "rank %d: parameter server: %s", serve->config.rank, serve->why);
     serve_answer_broken(serve);
+    /* Without this server's part, no step is a step: server 0 ends the clock. */
+    if (is_first(serve)) return;
+    serve->peers[0].is_over = true;
+    line_close(&serve->peers[0].line, serve->why);
 }
 
 /* Applies the updates of the members, which are all here. */

@@ -23,7 +23,7 @@ static const struct server_division division = {
     .server_count = 1, .worker_count = 2, .table_count = 2, .tables = shapes, .payload_max = 4096};
 static const int ranks[] = {0, 1, 2};
 
-static struct tables *make_tables(void)
+static struct tables *make_tables(uint64_t bytes_max)
 {
     struct tables *tables;
     struct table *table;
@@ -32,7 +32,8 @@ static struct tables *make_tables(void)
                               .count = WIDTH,
                               .share = WIDTH,
                               .optimizer = {.kind = TABLE_SGD, .rate = 1}};
-    if (tables_create(0, &tables) != TUTTI_OK || tables_add(tables, &spec, &table) != TUTTI_OK)
+    if (tables_create(bytes_max, &tables) != TUTTI_OK ||
+        tables_add(tables, &spec, &table) != TUTTI_OK)
         abort();
     spec = (struct table_spec){.name = "rows",
                                .kind = TABLE_ROWS,
@@ -59,7 +60,7 @@ static int serve_both(int rank, struct tutti_comm **comms)
 {
     struct serve *serve;
     const struct serve_config config = {.division = &division,
-                                        .tables = make_tables(),
+                                        .tables = make_tables(0),
                                         .worker_ranks = ranks + 1,
                                         .server_ranks = ranks,
                                         .worker_comms = comms};
@@ -200,6 +201,128 @@ static void urgent_pulls_are_answered_first(void **state)
     expect_good(3, RANKS_DEFAULT, urgent_pulls, NULL);
 }
 
+/* So many rows that two such pulls are more than the server lets wait. */
+enum { MANY = 500 };
+
+static int tell_late_pull(struct tutti_comm *comm, uint64_t sequence, uint32_t slot)
+{
+    static const int64_t rows[MANY];
+    const int rank = 1;
+    struct wire pull = wire_of(SERVER_PULL, sequence, 1);
+    pull.request.slot = slot, pull.request.timeout_ns = 20000000;
+    pull.request.payload_bytes = sizeof rows;
+    pull.part = (struct server_request_part){1, 1, MANY};
+    RANKS_EXPECT(tell(comm, &pull) == 0);
+    RANKS_EXPECT(tutti_send(rows, sizeof rows, TUTTI_UINT8, 1, SERVER_TAG_PAYLOAD, comm) == TUTTI_OK);
+    return 0;
+}
+
+static enum tutti_status hear(struct tutti_comm *comm, int slot)
+{
+    struct server_reply reply;
+    const enum tutti_status status =
+        tutti_recv(&reply, sizeof reply, TUTTI_UINT8, 1, SERVER_TAG_REPLY + 2 * slot, NULL, comm);
+    return status == TUTTI_OK ? (enum tutti_status)reply.status : status;
+}
+
+/* The server does not listen to rank 1 while two pulls wait; nobody else says anything meanwhile. */
+static int late_pulls(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct tutti_comm *made[2] = {NULL};
+    (void)seed, (void)context, (void)size;
+    RANKS_EXPECT(connect(comm, rank, made) == 0);
+    if (rank == 0) return serve_both(rank, made);
+    struct wire leave = wire_of(SERVER_LEAVE, 1, 0);
+    char go = 1;
+    if (rank == 2) {
+        RANKS_EXPECT(tutti_recv(&go, 1, TUTTI_UINT8, 1, 0, NULL, comm) == TUTTI_OK);
+    } else {
+        struct wire tick = wire_of(SERVER_TICK, 1, 0), record = wire_of(SERVER_RECORD, 4, 0);
+        tick.request.slot = 3, record.request.number = 99, leave.request.sequence = 5;
+        RANKS_EXPECT(tell(made[0], &tick) == 0);
+        RANKS_EXPECT(tell_late_pull(made[0], 2, 1) == 0 && tell_late_pull(made[0], 3, 2) == 0);
+        RANKS_EXPECT(ask(made[0], &record, NULL, NULL) == TUTTI_INVALID_COUNT);
+        RANKS_EXPECT(hear(made[0], 1) == TUTTI_TIMEOUT && hear(made[0], 2) == TUTTI_TIMEOUT);
+        RANKS_EXPECT(tutti_send(&go, 1, TUTTI_UINT8, 2, 0, comm) == TUTTI_OK);
+        RANKS_EXPECT(hear(made[0], 3) == TUTTI_OK); /* without rank 2 */
+    }
+    RANKS_EXPECT(ask(made[0], &leave, NULL, NULL) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_free(made[0]) == TUTTI_OK);
+    return 0;
+}
+
+static void a_worker_is_heard_again_after_its_pulls_were_late(void **state)
+{
+    (void)state;
+    expect_good(3, RANKS_DEFAULT, late_pulls, NULL);
+}
+
+/* Rank 0 is server 1 of two, and has no memory for rows; rank 2 is server 0; rank 1 works. */
+static int spoils_a_step(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    static const struct server_division halves = {.server_count = 2,
+                                                  .worker_count = 1,
+                                                  .table_count = 2,
+                                                  .tables = shapes,
+                                                  .payload_max = 4096};
+    static const int servers[] = {2, 0};
+    struct tutti_comm *made[2] = {NULL};
+    struct serve *serve;
+    (void)seed, (void)context, (void)size;
+    RANKS_EXPECT(connect(comm, rank, made) == 0);
+    if (rank == 0) {
+        const struct serve_config config = {.division = &halves,
+                                            .tables = make_tables(1024),
+                                            .server = 1,
+                                            .worker_ranks = ranks + 1,
+                                            .server_ranks = servers,
+                                            .worker_comms = made,
+                                            .server_comms = made + 1};
+        RANKS_EXPECT(serve_create(&config, &serve) == TUTTI_OK);
+        RANKS_EXPECT(serve_wait(serve, clock_now_ns() + 60000000000u) == TUTTI_NO_MEMORY);
+        serve_free(serve);
+        return 0;
+    }
+    if (rank == 1) {
+        const struct {
+            int64_t row;
+            float values[2];
+        } payload = {1, {1, 1}};
+        struct wire push = wire_of(SERVER_PUSH, 1, 0), tick = wire_of(SERVER_TICK, 2, 0),
+                    pull = wire_of(SERVER_PULL, 3, 1), leave = wire_of(SERVER_LEAVE, 4, 0);
+        float got[2];
+        push.part = pull.part = (struct server_request_part){1, 1, 1};
+        push.request.payload_bytes = sizeof payload, pull.request.payload_bytes = sizeof payload.row;
+        RANKS_EXPECT(ask(made[0], &push, &payload, NULL) == TUTTI_OK);
+        RANKS_EXPECT(tell(made[0], &tick) == 0);
+        RANKS_EXPECT(ask(made[0], &pull, &payload.row, got) == TUTTI_NO_MEMORY);
+        RANKS_EXPECT(ask(made[0], &leave, NULL, NULL) == TUTTI_OK);
+    } else {
+        struct server_request request;
+        const uint64_t members = 1;
+        RANKS_EXPECT(tutti_recv(&request, sizeof request, TUTTI_UINT8, 1, SERVER_TAG_REQUEST, NULL,
+                                made[0]) == TUTTI_OK);
+        RANKS_EXPECT(request.kind == SERVER_HAS && request.number == 0 && request.clock == 0);
+        request.kind = SERVER_DECIDED, request.number = 1;
+        request.left_count = 1, request.payload_bytes = sizeof members;
+        RANKS_EXPECT(tutti_send(&request, sizeof request, TUTTI_UINT8, 1, SERVER_TAG_REQUEST,
+                                made[0]) == TUTTI_OK);
+        RANKS_EXPECT(tutti_send(&members, sizeof members, TUTTI_UINT8, 1, SERVER_TAG_PAYLOAD,
+                                made[0]) == TUTTI_OK);
+        RANKS_EXPECT(tutti_recv(&request, sizeof request, TUTTI_UINT8, 1, SERVER_TAG_REQUEST, NULL,
+                                made[0]) == TUTTI_ABORTED);
+        RANKS_EXPECT(strstr(tutti_error_message(), "could not apply a step") != NULL);
+    }
+    (void)tutti_comm_free(made[0]);
+    return 0;
+}
+
+static void a_server_that_spoils_a_step_says_so_to_server_0(void **state)
+{
+    (void)state;
+    expect_good(3, RANKS_DEFAULT, spoils_a_step, NULL);
+}
+
 /* One change of a good push, and a word of the reason. */
 struct nonsense {
     const char *reason;
@@ -281,6 +404,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_comes_twice_is_applied_once),
         cmocka_unit_test(urgent_pulls_are_answered_first),
+        cmocka_unit_test(a_worker_is_heard_again_after_its_pulls_were_late),
+        cmocka_unit_test(a_server_that_spoils_a_step_says_so_to_server_0),
         cmocka_unit_test(what_makes_no_sense_ends_one_line_with_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

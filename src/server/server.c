@@ -349,13 +349,13 @@ static enum tutti_status check_part(const char *who, const struct server_divisio
     return call == WORKER_PULL || table->allows_nan ? TUTTI_OK : check_finite(who, p, table, part);
 }
 
-static enum tutti_status start(struct tutti_server *server, enum worker_call call, const char *who,
-                               const struct tutti_server_part *parts, size_t part_count,
-                               const struct tutti_server_call_options *options,
-                               struct tutti_server_operation **operation)
+/* All that can be refused. */
+static enum tutti_status prepare(struct tutti_server *server, enum worker_call call,
+                                 const char *who, const struct tutti_server_part *parts,
+                                 size_t part_count, const struct tutti_server_call_options *options,
+                                 struct tutti_server_operation **operation)
 {
     struct tutti_server_call_options own;
-    if (operation == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: operation is NULL", who);
     *operation = NULL;
     TRY(check_server(who, server));
     TRY(read_options(who, options, &own));
@@ -366,7 +366,26 @@ static enum tutti_status start(struct tutti_server *server, enum worker_call cal
         return error_set(TUTTI_INVALID_BUFFER, "%s: parts is NULL", who);
     for (size_t p = 0; p < part_count; p++)
         TRY(check_part(who, &server->setup.division, call, p, &parts[p]));
-    return worker_start(server->worker_end, call, who, parts, part_count, &own, operation);
+    return worker_prepare(server->worker_end, call, who, parts, part_count, &own, operation);
+}
+
+static enum tutti_status start(struct tutti_server *server, enum worker_call call, const char *who,
+                               const struct tutti_server_part *parts, size_t part_count,
+                               const struct tutti_server_call_options *options,
+                               struct tutti_server_operation **operation)
+{
+    struct tutti_server_operation *own;
+    if (operation == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: operation is NULL", who);
+    *operation = NULL;
+    TRY(prepare(server, call, who, parts, part_count, options, &own));
+    const enum tutti_status status = worker_check_launch(server->worker_end, who, 1, false);
+    if (status != TUTTI_OK) {
+        worker_drop(own);
+        return status;
+    }
+    worker_launch(own);
+    *operation = own;
+    return TUTTI_OK;
 }
 
 static enum tutti_status start_and_wait(struct tutti_server *server, enum worker_call call,
@@ -452,12 +471,25 @@ enum tutti_status tutti_server_push_pull(struct tutti_server *server,
 {
     static const char who[] = "tutti_server_push_pull";
     struct tutti_server_operation *push = NULL, *tick = NULL, *pull = NULL;
-    enum tutti_status status = TUTTI_OK;
-    if (pushed_count > 0)
-        status = start(server, WORKER_PUSH, who, pushed, pushed_count, options, &push);
-    if (status == TUTTI_OK) status = start_tick(server, who, options, &tick);
+    TRY(check_server(who, server));
+    enum tutti_status status = worker_check_launch(server->worker_end, who, 3, true);
+    if (status == TUTTI_OK && pushed_count > 0)
+        status = prepare(server, WORKER_PUSH, who, pushed, pushed_count, options, &push);
     if (status == TUTTI_OK && pulled_count > 0)
-        status = start(server, WORKER_PULL, who, pulled, pulled_count, options, &pull);
+        status = prepare(server, WORKER_PULL, who, pulled, pulled_count, options, &pull);
+    if (status != TUTTI_OK) {
+        worker_drop(push);
+        worker_drop(pull);
+        return status;
+    }
+    if (push != NULL) worker_launch(push);
+    status = start_tick(server, who, options, &tick);
+    if (status == TUTTI_OK && pull != NULL) {
+        worker_launch(pull);
+    } else {
+        worker_drop(pull);
+        pull = NULL;
+    }
     struct tutti_server_operation **const started[] = {&push, &tick, &pull};
     for (int i = 0; i < 3; i++) {
         if (*started[i] == NULL) continue;

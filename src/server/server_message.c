@@ -195,7 +195,8 @@ enum tutti_status server_rows_check(const struct server_ends *ends, size_t table
 enum tutti_status server_reply_read(struct server_reply *reply, size_t size, size_t payload_max)
 {
     if (size != sizeof *reply || reply->magic != SERVER_MAGIC || reply->version != SERVER_VERSION ||
-        reply->status >= STATUS_COUNT || reply->payload_bytes > payload_max)
+        reply->status >= STATUS_COUNT || reply->status == TUTTI_IN_PROGRESS ||
+        reply->payload_bytes > payload_max)
         return error_set(TUTTI_INTERNAL, "the server's answer makes no sense");
     if (reply->status == TUTTI_OK) return TUTTI_OK;
     reply->text[sizeof reply->text - 1] = 0;

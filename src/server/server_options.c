@@ -12,6 +12,8 @@ static const char WHO[] = "tutti_server_create";
 
 enum { TABLES_MAX = 4096 };
 #define QUEUE_BYTES (UINT64_C(256) << 20)
+/* More than any machine has, and sums of sizes below it fit. */
+#define QUEUE_BYTES_MAX (UINT64_C(1) << 52)
 
 /* ---------------------------------------------------------------------------------------- ranks */
 
@@ -299,6 +301,8 @@ enum tutti_status server_setup_init(struct server_setup *setup,
     *setup =
         (struct server_setup){.averages = options->average != 0, .timeout_ns = options->timeout_ns};
     setup->division.payload_max = options->queue_bytes != 0 ? options->queue_bytes : QUEUE_BYTES;
+    if (setup->division.payload_max > QUEUE_BYTES_MAX)
+        setup->division.payload_max = QUEUE_BYTES_MAX;
     TRY(copy_ranks(setup, options, tutti_comm_size(comm)));
     TRY(copy_tables(setup, options));
     TRY(check_tables(setup, options));

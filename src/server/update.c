@@ -81,6 +81,11 @@ static struct update_entry *dense_before(const struct update *update,
     return NULL;
 }
 
+uint64_t update_growth(const struct update *update, const struct update_entry *entry)
+{
+    return dense_before(update, entry) == NULL ? entry->bytes : 0;
+}
+
 void update_add(struct update *update, struct update_entry *entry)
 {
     struct update_entry *const before = dense_before(update, entry);

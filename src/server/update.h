@@ -40,6 +40,8 @@ struct update_entry *update_entry_create(size_t table, bool is_set, bool is_rows
 void update_entry_free(struct update_entry *entry);
 int64_t *update_entry_rows(struct update_entry *entry);
 float *update_entry_values(struct update_entry *entry);
+/* By how many bytes the update would grow: 0 if the gradient of a dense tensor is there already. */
+uint64_t update_growth(const struct update *update, const struct update_entry *entry);
 /* The update owns it from now on. */
 void update_add(struct update *update, struct update_entry *entry);
 

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "membership/rank_set.h"
-#include "os/clock.h"
+#include "os/process.h"
 #include "server/worker_state.h"
 
 /* For the answer of a server to a call whose deadline it keeps itself. */
@@ -61,10 +61,14 @@ static uint64_t with_grace(uint64_t timeout_ns)
     return timeout_ns < UINT64_MAX - GRACE_NS ? timeout_ns + GRACE_NS : timeout_ns;
 }
 
-static enum tutti_status need_slots(const struct worker *worker, const char *function)
+enum tutti_status worker_check_launch(const struct worker *worker, const char *function, int calls,
+                                      bool with_tick)
 {
+    if (with_tick && worker->tick != NULL)
+        return error_set(TUTTI_INVALID_REQUEST,
+                         "%s: a tick was started, and has not been waited for", function);
     for (int s = 0; s < worker->config.division->server_count; s++)
-        if (worker->lines[s].used == UINT64_MAX)
+        if (SERVER_SLOTS - __builtin_popcountll(worker->lines[s].used) < calls)
             return error_set(TUTTI_INVALID_REQUEST,
                              "%s: %d calls are on their way already; wait for some of them",
                              function, SERVER_SLOTS);
@@ -163,21 +167,20 @@ static void count_call(struct worker *worker, const struct tutti_server_operatio
     }
 }
 
-enum tutti_status worker_start(struct worker *worker, enum worker_call call, const char *function,
-                               const struct tutti_server_part *parts, size_t part_count,
-                               const struct tutti_server_call_options *options,
-                               struct tutti_server_operation **operation)
+enum tutti_status worker_prepare(struct worker *worker, enum worker_call call, const char *function,
+                                 const struct tutti_server_part *parts, size_t part_count,
+                                 const struct tutti_server_call_options *options,
+                                 struct tutti_server_operation **operation)
 {
     static const enum server_kind kinds[] = {
         [WORKER_PUSH] = SERVER_PUSH, [WORKER_SET] = SERVER_SET, [WORKER_PULL] = SERVER_PULL};
+    const uint64_t timeout_ns = timeout_of(worker, options);
     *operation = NULL;
-    TRY(need_slots(worker, function));
     struct tutti_server_operation *const own = operation_create(worker, function, kinds[call]);
     if (own == NULL) return TUTTI_NO_MEMORY;
     const struct server_request head = {
         .kind = (uint16_t)kinds[call],
-        .clock = worker->clock,
-        .timeout_ns = call == WORKER_PULL ? timeout_of(worker, options) : 0,
+        .timeout_ns = call == WORKER_PULL ? timeout_ns : 0,
         .priority = options->priority,
         .encoding = call == WORKER_PULL ? TUTTI_ENCODING_NONE : (uint32_t)options->encoding};
     enum tutti_status status = copy_parts(own, parts, part_count);
@@ -186,11 +189,23 @@ enum tutti_status worker_start(struct worker *worker, enum worker_call call, con
         operation_free(own);
         return status;
     }
-    count_call(worker, own);
-    const uint64_t timeout_ns = timeout_of(worker, options);
-    start_legs(own, call == WORKER_PULL ? with_grace(timeout_ns) : timeout_ns);
+    own->timeout_ns = call == WORKER_PULL ? with_grace(timeout_ns) : timeout_ns;
     *operation = own;
     return TUTTI_OK;
+}
+
+void worker_launch(struct tutti_server_operation *operation)
+{
+    const struct worker *const worker = operation->worker;
+    for (int s = 0; s < worker->config.division->server_count; s++)
+        operation->legs[s].request->clock = worker->clock;
+    count_call(operation->worker, operation);
+    start_legs(operation, operation->timeout_ns);
+}
+
+void worker_drop(struct tutti_server_operation *operation)
+{
+    operation_free(operation);
 }
 
 /* ---------------------------------------------------------------------------------------- ticks */
@@ -201,10 +216,7 @@ enum tutti_status worker_tick_start(struct worker *worker, const char *function,
 {
     const uint64_t timeout_ns = timeout_of(worker, options);
     *operation = NULL;
-    if (worker->tick != NULL)
-        return error_set(TUTTI_INVALID_REQUEST,
-                         "%s: a tick was started, and has not been waited for", function);
-    TRY(need_slots(worker, function));
+    TRY(worker_check_launch(worker, function, 1, true));
     struct tutti_server_operation *const own = operation_create(worker, function, SERVER_TICK);
     if (own == NULL) return TUTTI_NO_MEMORY;
     const struct server_request head = {
@@ -240,7 +252,7 @@ static void read_step(const struct worker *worker, const struct worker_leg *leg,
 enum tutti_status worker_step_read(struct worker *worker, const char *function, uint64_t number,
                                    int *ranks, size_t rank_capacity, struct tutti_server_step *step)
 {
-    TRY(need_slots(worker, function));
+    TRY(worker_check_launch(worker, function, 1, false));
     struct tutti_server_operation *const own = operation_create(worker, function, SERVER_RECORD);
     if (own == NULL) return TUTTI_NO_MEMORY;
     struct worker_leg *const leg = &own->legs[0];
@@ -279,7 +291,7 @@ enum tutti_status worker_create(const struct worker_config *config, struct worke
         lines[s] = (struct worker_line){.comm = config->comms[s],
                                         .peer = tutti_comm_size(config->comms[s]) - 1,
                                         .is_borrowed = tutti_comm_size(config->comms[s]) == 1};
-    *worker = (struct worker){.config = *config, .lines = lines};
+    *worker = (struct worker){.config = *config, .generation = process_generation(), .lines = lines};
     *made = worker;
     return TUTTI_OK;
 }
@@ -304,7 +316,7 @@ enum tutti_status worker_free(struct worker *worker)
 {
     if (worker == NULL) return TUTTI_OK;
     enum tutti_status status = TUTTI_OK;
-    say_goodbye(worker);
+    if (worker->generation == process_generation()) say_goodbye(worker);
     for (int s = 0; s < worker->config.division->server_count; s++) {
         if (worker->lines[s].is_borrowed) continue;
         const enum tutti_status one = tutti_comm_free(worker->lines[s].comm);

@@ -38,10 +38,16 @@ void worker_count(const struct worker *worker, struct tutti_server_counters *cou
 
 /* The calls of server.h, for arguments that have been checked there (worker_check). */
 enum worker_call { WORKER_PUSH, WORKER_SET, WORKER_PULL };
-enum tutti_status worker_start(struct worker *worker, enum worker_call call, const char *function,
-                               const struct tutti_server_part *parts, size_t part_count,
-                               const struct tutti_server_call_options *options,
-                               struct tutti_server_operation **operation);
+/* Everything of a call that can be refused. Then it is launched, or dropped: NULL is allowed. */
+enum tutti_status worker_prepare(struct worker *worker, enum worker_call call, const char *function,
+                                 const struct tutti_server_part *parts, size_t part_count,
+                                 const struct tutti_server_call_options *options,
+                                 struct tutti_server_operation **operation);
+void worker_launch(struct tutti_server_operation *operation);
+void worker_drop(struct tutti_server_operation *operation);
+/* Refuses, as the calls do, if so many cannot be launched now; with a tick among them. */
+enum tutti_status worker_check_launch(const struct worker *worker, const char *function, int calls,
+                                      bool with_tick);
 enum tutti_status worker_tick_start(struct worker *worker, const char *function,
                                     const struct tutti_server_call_options *options,
                                     struct tutti_server_operation **operation);

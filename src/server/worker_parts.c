@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,24 @@ static const float *values_for(const struct server_division *division, int serve
     return room;
 }
 
+/* A server refuses what an encoding has made infinite, and would end the connection. */
+static enum tutti_status check_encoded(const struct division_table *table, uint32_t encoding,
+                                       const float *values, size_t elements, const char *encoded)
+{
+    if (table->allows_nan) return TUTTI_OK;
+    float *const decoded = malloc(elements * sizeof *decoded);
+    if (decoded == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for %zu values", elements);
+    enum tutti_status status =
+        tutti_decode((enum tutti_encoding)encoding, TUTTI_FLOAT32, encoded, elements, decoded);
+    for (size_t i = 0; i < elements && status == TUTTI_OK; i++)
+        if (!isfinite(decoded[i]))
+            status = error_set(TUTTI_INVALID_BUFFER,
+                               "%g, a value for table '%s', is too large for its encoding",
+                               (double)values[i], table->name);
+    free(decoded);
+    return status;
+}
+
 static enum tutti_status put_values(const struct server_division *division, int server,
                                     const struct tutti_server_part *part, uint32_t encoding,
                                     size_t elements, char *to)
@@ -85,6 +104,8 @@ static enum tutti_status put_values(const struct server_division *division, int 
         memcpy(to, values, elements * sizeof *values);
     else
         status = tutti_encode((enum tutti_encoding)encoding, TUTTI_FLOAT32, values, elements, to);
+    if (status == TUTTI_OK && encoding != TUTTI_ENCODING_NONE)
+        status = check_encoded(&division->tables[part->table], encoding, values, elements, to);
     free(room);
     return status;
 }

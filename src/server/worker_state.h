@@ -40,12 +40,13 @@ struct tutti_server_operation {
     struct tutti_server_part *parts; /* copies, with rows */
     int64_t *rows;
     size_t part_count;
-    uint64_t deadline_ns;
+    uint64_t timeout_ns;      /* of its messages, from its launch on */
     struct worker_leg legs[]; /* one for each server */
 };
 
 struct worker {
     struct worker_config config;
+    uint32_t generation; /* of the process that made it */
     struct worker_line *lines;
     uint64_t clock;                      /* ticks that were started */
     bool has_tick;                       /* the last one is not over */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -495,14 +496,19 @@ static int a_server_dies(struct tutti_comm *comm, int rank, int size, uint64_t s
     for (int clock = 0; clock < 2; clock++)
         RANKS_EXPECT(tutti_server_push_pull(world.server, &part, 1, &part, 1, NULL) == TUTTI_OK);
     atomic_fetch_add(&shared->may_go, 1);
+    /* The last worker ends its clock when server 0 knows of the death already. */
+    while (rank == 3 && atomic_load(&shared->clocks[2]) == 0) ranks_nap_ms(1);
     enum tutti_status status = TUTTI_OK;
     while (status == TUTTI_OK)
         status = tutti_server_push_pull(world.server, &part, 1, &part, 1, NULL);
+    if (rank == 2) atomic_store(&shared->clocks[2], 1);
     RANKS_EXPECT(status == TUTTI_PROC_FAILED);
     RANKS_EXPECT(strstr(tutti_error_message(), "the server at rank 1") != NULL);
     printf("rank %d knew after %.3f s\n", rank,
            (double)(now_ns() - atomic_load(&shared->died_ns)) * 1e-9);
     RANKS_EXPECT(tutti_server_tick(world.server, NULL) == TUTTI_PROC_FAILED);
+    RANKS_EXPECT(tutti_server_pull(world.server, &part, 1, NULL) == TUTTI_PROC_FAILED);
+    RANKS_EXPECT(strstr(tutti_error_message(), "the server at rank 1") != NULL);
     (void)tutti_server_free(world.server);
     return 0;
 }
@@ -554,6 +560,16 @@ static int refusals(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(tutti_server_push(server, &dense, TUTTI_SERVER_PARTS + 1, NULL) ==
                  TUTTI_INVALID_COUNT);
     RANKS_EXPECT(tutti_server_push(NULL, &dense, 1, NULL) == TUTTI_INVALID_BUFFER);
+    RANKS_EXPECT(tutti_server_push_pull(server, &dense, 1, &words, 1, NULL) == TUTTI_INVALID_COUNT);
+    values[WIDTH - 1] = 1e6f; /* infinite as float16 */
+    options.encoding = TUTTI_ENCODING_FLOAT16;
+    RANKS_EXPECT(tutti_server_push(server, &dense, 1, &options) == TUTTI_INVALID_BUFFER);
+    RANKS_EXPECT(tutti_server_push_pull(server, &dense, 1, &few, 1, &options) ==
+                 TUTTI_INVALID_BUFFER);
+    values[WIDTH - 1] = 0;
+    struct tutti_server_counters counters = {.size_bytes = sizeof counters};
+    RANKS_EXPECT(tutti_server_count(server, &counters) == TUTTI_OK);
+    RANKS_EXPECT(counters.clock == 0 && counters.pushes == 0);
     struct tutti_server_step step = {.size_bytes = sizeof step};
     RANKS_EXPECT(tutti_server_step_read(server, 77, NULL, 0, &step) == TUTTI_INVALID_COUNT);
     /* Nothing of that has done any harm. One worker waits for the other, which is not there yet. */
@@ -579,6 +595,69 @@ static void mistakes_are_refused_and_change_nothing(void **state)
 {
     (void)state;
     expect_good(3, RANKS_DEFAULT, refusals, ranks_share(sizeof(struct shared)));
+}
+
+/* In a queue that holds one of the gradients, which are added up; or in one without a bound. */
+static int many_gradients(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    const struct plan plan = {.servers = 1};
+    const size_t *const queue_bytes = context;
+    static _Thread_local float ones[WIDTH], got[WIDTH];
+    int workers[16];
+    struct tutti_server *server;
+    struct tutti_server_options options = options_of(&plan, size, workers);
+    (void)seed;
+    options.queue_bytes = *queue_bytes;
+    RANKS_EXPECT(tutti_server_create(&options, comm, &server) == TUTTI_OK);
+    if (rank > 0) {
+        const struct tutti_server_part push = {DENSE, NULL, 0, ones}, pull = {DENSE, NULL, 0, got};
+        for (int i = 0; i < WIDTH; i++) ones[i] = 1;
+        for (int i = 0; i < 9; i++)
+            RANKS_EXPECT(tutti_server_push(server, &push, 1, NULL) == TUTTI_OK);
+        RANKS_EXPECT(tutti_server_push_pull(server, &push, 1, &pull, 1, NULL) == TUTTI_OK);
+        RANKS_EXPECT(got[0] == -10.0f * (float)(size - 1) && got[WIDTH - 1] == got[0]);
+    }
+    RANKS_EXPECT(tutti_server_free(server) == TUTTI_OK);
+    return 0;
+}
+
+static void gradients_of_a_tensor_are_added_up_in_the_memory_of_one(void **state)
+{
+    (void)state;
+    expect_good(3, RANKS_DEFAULT, many_gradients, &(size_t){WIDTH * sizeof(float)});
+    expect_good(2, RANKS_DEFAULT, many_gradients, &(size_t){SIZE_MAX});
+}
+
+/* A child that frees what its parent has: it neither waits nor disturbs. */
+static int a_child_frees(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    const struct plan *const plan = context;
+    struct world world = {0};
+    int fate = -1;
+    (void)seed;
+    RANKS_EXPECT(begin(&world, plan, rank, size, comm) == TUTTI_OK);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (rank < plan->servers && tutti_server_serve(world.server) != TUTTI_INVALID_COMM)
+            _exit(1);
+        (void)tutti_server_free(world.server);
+        _exit(0);
+    }
+    RANKS_EXPECT(child > 0 && waitpid(child, &fate, 0) == child && fate == 0);
+    float little[SMALL] = {1, 1, 1, 1, 1, 1, 1};
+    const struct tutti_server_part part = {LITTLE, NULL, 0, little};
+    if (world.is_worker)
+        RANKS_EXPECT(tutti_server_push_pull(world.server, &part, 1, &part, 1, NULL) == TUTTI_OK);
+    RANKS_EXPECT(tutti_server_free(world.server) == TUTTI_OK);
+    return 0;
+}
+
+static void a_child_of_fork_frees_its_parents_server_and_changes_nothing(void **state)
+{
+    (void)state;
+    if (IS_THREAD_SANITIZED) skip(); /* children of fork() can start no threads */
+    expect_good(4, RANKS_PROCESSES, a_child_frees, &(struct plan){.servers = 2});
+    expect_good(2, RANKS_PROCESSES, a_child_frees, &(struct plan){.servers = 1, .both = 1});
 }
 
 static int mismatch(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -654,6 +733,8 @@ int main(void)
         cmocka_unit_test(a_server_that_dies_is_named),
         cmocka_unit_test(mistakes_are_refused_and_change_nothing),
         cmocka_unit_test(every_rank_says_which_option_is_wrong),
+        cmocka_unit_test(gradients_of_a_tensor_are_added_up_in_the_memory_of_one),
+        cmocka_unit_test(a_child_of_fork_frees_its_parents_server_and_changes_nothing),
         cmocka_unit_test(options_that_differ_are_refused_on_all_ranks),
         cmocka_unit_test(what_was_saved_is_where_the_next_run_begins),
     };
