@@ -527,7 +527,8 @@ struct tutti_exclude_options {
  * timeout. ranks, options (NULL: the defaults) and what they point to stay the caller's; one thread at
  * a time. On failure *created is NULL: INVALID_RANK (a rank of the list is none, or the caller's, or
  * twice there; or too few ranks would be left), DESYNC (too many ranks called something else),
- * EXCLUDED (the others exclude the calling rank), PROC_FAILED (the others went on without the calling
+ * EXCLUDED (the others exclude the calling rank; if the message says that it "is to be" put out, they
+ * had not decided it yet, and a further call tells), PROC_FAILED (the others went on without the calling
  * rank), MINORITY, TIMEOUT, or the status that kept a rank from making it. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_comm_exclude(struct tutti_comm *comm, const int *ranks, int rank_count,

@@ -83,11 +83,14 @@ enum tutti_status health_check_excluded(const struct health *health, const char 
     health_name_rank(health, exclusion.by, who, sizeof who);
     const bool is_told = board_failure(health->board, &failure) == TUTTI_EXCLUDED;
     if (exclusion.is_decided) excluded_note(); /* a wish may come to nothing */
-    return error_set(
-        TUTTI_EXCLUDED, "%s%s%srank %d is %sput out of the communicator, says %s: %s%s%s",
-        function != NULL ? "tutti_" : "", function != NULL ? function : "",
-        function != NULL ? ": " : "", health->team->rank, exclusion.is_decided ? "" : "to be ", who,
-        exclusion_cause_text(exclusion.cause), is_told ? "; " : "", is_told ? failure.message : "");
+    const char *const text =
+        exclusion.is_decided
+            ? "%s%s%srank %d is put out of the communicator, says %s: %s%s%s"
+            : "%s%s%srank %d is to be put out of the communicator, says %s: %s%s%s";
+    return error_set(TUTTI_EXCLUDED, text, function != NULL ? "tutti_" : "",
+                     function != NULL ? function : "", function != NULL ? ": " : "",
+                     health->team->rank, who, exclusion_cause_text(exclusion.cause),
+                     is_told ? "; " : "", is_told ? failure.message : "");
 }
 
 enum tutti_status health_check(struct health *health)
