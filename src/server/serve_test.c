@@ -257,6 +257,79 @@ static void a_worker_is_heard_again_after_its_pulls_were_late(void **state)
     expect_good(3, RANKS_DEFAULT, late_pulls, NULL);
 }
 
+/* Rank 1 asks for 20 large tensors, and takes none before the server has stopped to answer. */
+enum { LARGE = 1 << 20, ASKED = 20 };
+
+static int take_large(struct tutti_comm *comm)
+{
+    const int rank = 1;
+    float *const values = malloc(LARGE * sizeof *values);
+    for (int i = 0; i < ASKED && values != NULL; i++) {
+        RANKS_EXPECT(hear(comm, 0) == TUTTI_OK);
+        RANKS_EXPECT(tutti_recv(values, LARGE * sizeof *values, TUTTI_UINT8, 1,
+                                SERVER_TAG_REPLY + 1, NULL, comm) == TUTTI_OK);
+    }
+    free(values);
+    return values == NULL;
+}
+
+static int asks_and_does_not_listen(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                    void *context)
+{
+    static const struct division_table large[] = {{"large", false, false, 0, LARGE}};
+    static const struct server_division tensor = {.server_count = 1,
+                                                  .worker_count = 2,
+                                                  .table_count = 1,
+                                                  .tables = large,
+                                                  .payload_max = 2 * LARGE * sizeof(float)};
+    const struct table_spec spec = {
+        .name = "large", .kind = TABLE_DENSE, .count = LARGE, .share = LARGE};
+    struct tutti_comm *made[2] = {NULL};
+    char go = 1;
+    (void)seed, (void)context, (void)size;
+    RANKS_EXPECT(connect(comm, rank, made) == 0);
+    if (rank == 0) {
+        struct serve_config config = {.division = &tensor,
+                                      .worker_ranks = ranks + 1,
+                                      .server_ranks = ranks,
+                                      .worker_comms = made};
+        struct serve *serve;
+        struct table *table;
+        struct tutti_server_counters counters;
+        RANKS_EXPECT(tables_create(0, &config.tables) == TUTTI_OK);
+        RANKS_EXPECT(tables_add(config.tables, &spec, &table) == TUTTI_OK);
+        RANKS_EXPECT(serve_create(&config, &serve) == TUTTI_OK);
+        RANKS_EXPECT(tutti_recv(&go, 1, TUTTI_UINT8, 1, 0, NULL, comm) == TUTTI_OK);
+        ranks_nap_ms(50);
+        serve_count(serve, &counters);
+        RANKS_EXPECT(counters.pulls < ASKED / 2);
+        RANKS_EXPECT(tutti_send(&go, 1, TUTTI_UINT8, 1, 0, comm) == TUTTI_OK);
+        RANKS_EXPECT(serve_wait(serve, clock_now_ns() + 60000000000u) == TUTTI_OK);
+        serve_free(serve);
+        return 0;
+    }
+    struct wire leave = wire_of(SERVER_LEAVE, rank == 1 ? ASKED + 1 : 1, 0);
+    for (uint64_t i = 1; i <= ASKED && rank == 1; i++) {
+        struct wire pull = wire_of(SERVER_PULL, i, 0);
+        pull.part.count = LARGE;
+        RANKS_EXPECT(tell(made[0], &pull) == 0);
+    }
+    if (rank == 1) {
+        RANKS_EXPECT(tutti_send(&go, 1, TUTTI_UINT8, 0, 0, comm) == TUTTI_OK);
+        RANKS_EXPECT(tutti_recv(&go, 1, TUTTI_UINT8, 0, 0, NULL, comm) == TUTTI_OK);
+        RANKS_EXPECT(take_large(made[0]) == 0);
+    }
+    RANKS_EXPECT(ask(made[0], &leave, NULL, NULL) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_free(made[0]) == TUTTI_OK);
+    return 0;
+}
+
+static void answers_that_nobody_takes_do_not_fill_the_memory(void **state)
+{
+    (void)state;
+    expect_good(3, RANKS_DEFAULT, asks_and_does_not_listen, NULL);
+}
+
 /* Rank 0 is server 1 of two, and has no memory for rows; rank 2 is server 0; rank 1 works. */
 static int spoils_a_step(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -406,6 +479,7 @@ int main(void)
         cmocka_unit_test(urgent_pulls_are_answered_first),
         cmocka_unit_test(a_worker_is_heard_again_after_its_pulls_were_late),
         cmocka_unit_test(a_server_that_spoils_a_step_says_so_to_server_0),
+        cmocka_unit_test(answers_that_nobody_takes_do_not_fill_the_memory),
         cmocka_unit_test(what_makes_no_sense_ends_one_line_with_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

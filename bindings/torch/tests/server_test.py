@@ -150,6 +150,28 @@ def expect_one_beginning(comm):
             assert not optimizer.is_worker or torch.equal(model.weight, torch.nn.Linear(30, 40).weight), mode
 
 
+def expect_a_refused_step_to_keep_its_gradients(comm):
+    words = tutti_torch.server.Embedding(9, 2, optimizer=server.SGD(1.0), initial=0.0)
+    model = torch.nn.ModuleDict({"words": words, "head": torch.nn.Linear(2, 1)})
+    with tutti_torch.server.Optimizer(model, comm, timeout=30, mode="asynchronous") as optimizer:
+        optimizer.serve()
+        if not optimizer.is_worker:
+            return
+        own = torch.tensor([comm.rank])
+        model["head"](words(own)).sum().backward()
+        model["head"].bias.grad[0] = float("nan")
+        try:
+            optimizer.step()
+        except tutti.Error as error:
+            assert "nan" in str(error), error
+        else:
+            raise AssertionError("a gradient that is NaN was pushed")
+        model["head"].bias.grad[0] = 0
+        optimizer.step()
+        with torch.no_grad():
+            assert words(own).any()
+
+
 def expect_no_call_without_a_server():
     try:
         tutti_torch.server.Embedding(5, 2)(torch.tensor([1]))
@@ -162,6 +184,7 @@ def expect_no_call_without_a_server():
 with tutti.init() as comm:
     expect_no_call_without_a_server()
     expect_one_beginning(comm)
+    expect_a_refused_step_to_keep_its_gradients(comm)
     expect_bits_of_torch(comm)
     expect_the_training_of_torch(comm)
     print(f"rank {comm.rank}: the bits of torch.optim, and a model that trains as in PyTorch alone")

@@ -65,10 +65,9 @@ class Embedding(torch.nn.Module):
         self._name = name
         return server.Table(name, rows=self.rows, width=self.width, **self._spec)
 
-    def _take_gradients(self) -> Optional[Tuple[np.ndarray, np.ndarray]]:
-        """Of all calls since the last time: a row may come several times."""
+    def _gradients(self) -> Optional[Tuple[np.ndarray, np.ndarray]]:
+        """Of all calls since the last step: a row may come several times."""
         used = [(indices, rows.grad) for indices, rows in self._used if rows.grad is not None]
-        self._used = []
         if not used:
             return None
         indices = torch.cat([indices for indices, _ in used])
@@ -139,15 +138,16 @@ class Optimizer:
     def step(self) -> None:
         """Pushes the gradients, ends this worker's clock, and takes the new parameters. Gradients are then gone.
 
-        A parameter without a gradient takes no part: its moments do not change.
+        A parameter without a gradient takes no part: its moments do not change. A step that is refused, because of a
+        gradient that is NaN or infinite, changes nothing, and the gradients stay.
         """
         gradients: Dict[str, Any] = {
             name: _numbers(p.grad).flatten().numpy() for name, p in self._parameters.items() if p.grad is not None
         }
         for name, module in self._embeddings.items():
-            taken = module._take_gradients()
-            if taken is not None:
-                gradients[name] = taken
+            rows = module._gradients()
+            if rows is not None:
+                gradients[name] = rows
         self._store(self.server.push_pull(gradients, dict.fromkeys(self._parameters), **self._how))
         self.zero_grad()
 
