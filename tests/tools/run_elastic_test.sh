@@ -13,7 +13,7 @@ wanted=$(grep '^y = ' out)
 
 # The report has no ranks that died, or so many.
 deaths() {
-    grep -o '^[0-9]* ranks died, [0-9]* processes joined' out
+    grep -o '^ranks died: [0-9]*, processes joined: [0-9]*' out
 }
 
 begin_tests
@@ -22,7 +22,7 @@ ranks_that_die_are_started_again() {
     tutti -n 3 --no-prefix --elastic 2 "$example" 200 60:1 120:0
     expect code 0 "$code"
     expect "the bits" "$wanted" "$(grep '^y = ' out)"
-    expect deaths "2 ranks died, 2 processes joined" "$(deaths)"
+    expect deaths "ranks died: 2, processes joined: 2" "$(deaths)"
     grep -q '^tutti-run: rank 1 (pid [0-9]*) was killed by SIGKILL; starting it again, 1 of 10 times$' err || fail "$(cat err)"
 }
 
@@ -30,7 +30,7 @@ a_spare_takes_the_place() {
     tutti -n 3 --no-prefix --elastic 1 --spares 2 --restarts 0 "$example" 200 60:1
     expect code 0 "$code"
     expect "the bits" "$wanted" "$(grep '^y = ' out)"
-    expect deaths "1 ranks died, 1 processes joined" "$(deaths)"
+    expect deaths "ranks died: 1, processes joined: 1" "$(deaths)"
     grep -q 'starting it again' err && fail "$(cat err)"
 }
 
