@@ -115,7 +115,7 @@ enum { SIZE_MAX_OF_TEST = 5 };
 static bool make_rounded(enum tutti_encoding encoding, int rank, size_t block, size_t count,
                          float *at)
 {
-    static unsigned char encoded[COUNT_MAX * sizeof(float) + 256];
+    static _Thread_local unsigned char encoded[COUNT_MAX * sizeof(float) + 256];
     for (size_t i = 0; i < count; i++) at[i] = value_of(rank, i + block * 7);
     return tutti_encode(encoding, TUTTI_FLOAT32, at, count, encoded) == TUTTI_OK &&
            tutti_decode(encoding, TUTTI_FLOAT32, encoded, count, at) == TUTTI_OK;
@@ -390,7 +390,8 @@ static void what_cannot_be_encoded_is_refused(void **state)
 static int units_go_over_the_seams(struct tutti_comm *comm, int rank, int size)
 {
     enum { TENSORS = 200, ELEMENTS = 19 };
-    static float whole[TENSORS * ELEMENTS], sums[TENSORS * ELEMENTS], parts[TENSORS][ELEMENTS + 1];
+    static _Thread_local float whole[TENSORS * ELEMENTS], sums[TENSORS * ELEMENTS],
+        parts[TENSORS][ELEMENTS + 1];
     struct tutti_tensor tensors[TENSORS];
     const struct tutti_list list = {tensors, TENSORS};
     static const char *const encodings[] = {"int8/everywhere/required",
