@@ -254,7 +254,7 @@ static void end_local(struct training *t)
     t->local = NULL;
 }
 
-/* What the settings ask for, at a step at which all ranks have the same parameters or a round ends. */
+/* Does as the settings ask, at a step at which all ranks have the same parameters or a round ends. */
 static void apply(struct training *t, const struct tutti_adapt_settings *now)
 {
     if (t->local != NULL) end_local(t);

@@ -334,7 +334,7 @@ static void print_changes(FILE *out, const struct tutti_adapt_settings *a,
         fprintf(out, "%sencoding %s -> %s", gap, or_none(a->encoding), or_none(b->encoding));
 }
 
-/* What the policies want, and why. */
+/* The wishes of the policies, with their reasons. */
 struct wish {
     struct tutti_adapt_settings settings;
     int changed;

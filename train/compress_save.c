@@ -1,7 +1,6 @@
 /* compress_save.c - the compressor's state in checkpoints, and back from them.
  */
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/status.h"
 #include "compress_state.h"
 #include "low_rank.h"
+#include "norm.h"
 
 /* --------------------------------------------------------------------------------- to a checkpoint */
 
@@ -231,13 +231,6 @@ static enum tutti_status load_all(struct tutti_compressor *c, struct tutti_check
     return TUTTI_OK;
 }
 
-static bool are_finite(const float *numbers, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(numbers[i])) return false;
-    return true;
-}
-
 /* Steps go on from any other number. */
 static enum tutti_status check_numbers(const struct tutti_compressor *c)
 {
@@ -245,8 +238,8 @@ static enum tutti_status check_numbers(const struct tutti_compressor *c)
         const struct compress_tensor *const t = &c->tensors[i];
         if (!t->is_compressed) continue;
         if (!low_rank_is_finite(t->basis, (size_t)t->rank * t->columns) ||
-            (t->residual != NULL && !are_finite(t->residual, t->count)) ||
-            (t->owner != NULL && !are_finite(t->owner, t->own_count)))
+            (t->residual != NULL && !norm_is_finite(t->residual, t->count)) ||
+            (t->owner != NULL && !norm_is_finite(t->owner, t->own_count)))
             return error_set(TUTTI_CORRUPT,
                              "tutti_compressor_load: the checkpoint's state of tensor '%s' has a "
                              "number that is not finite",

@@ -36,7 +36,7 @@ struct compress_tensor {
     float *owner;                  /* ENCODED: the residual of that range; NULL: none */
 };
 
-/* What makes state one of another kind: method, encoding, and whether there is feedback. */
+/* State is of another kind if one of these differs: method, encoding, and whether there is feedback. */
 enum { COMPRESS_METHOD_NUMBERS = 3 };
 
 /* The exchanges of a bucket. */
@@ -72,7 +72,7 @@ struct tutti_compressor {
     size_t basis_count;
     uint32_t *room; /* TOP_K: for selecting */
     uint64_t steps, payload_bytes;
-    /* What a checkpoint has beside the state: the number of ranks, and the method. */
+    /* A checkpoint has this beside the state: the number of ranks, and the method. */
     uint64_t saved_ranks, saved_method[COMPRESS_METHOD_NUMBERS];
     char (*part_names)[200];   /* of parts for checkpoints: three a tensor */
     pthread_mutex_t lock;      /* protects the rest, between begin and end of a step */

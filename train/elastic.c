@@ -237,7 +237,7 @@ static enum tutti_status come_together(struct tutti_elastic *e)
     return TUTTI_OK;
 }
 
-/* What was agreed with the step before. */
+/* The agreement of the step before. */
 static enum tutti_status do_what_is_due(struct tutti_elastic *e)
 {
     const bool grows = e->grow_is_due, saves = e->save_is_due;

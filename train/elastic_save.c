@@ -131,7 +131,7 @@ enum tutti_status elastic_save(struct tutti_elastic *e, bool waits)
     return TUTTI_OK;
 }
 
-/* What another run wrote, which may have had more samples in an epoch, or fewer. */
+/* A checkpoint of another run, which may have had more samples in an epoch, or fewer. */
 static enum tutti_status read_progress(const struct tutti_elastic *e, uint64_t step,
                                        const uint64_t *numbers, struct elastic_progress *progress)
 {

@@ -48,7 +48,7 @@ struct elastic_array {
     struct elastic_shard shard, staged; /* staged: of the layout to come */
 };
 
-/* What comes with the state, the same on all ranks that hold it. In checkpoints, too, so fields are
+/* Numbers that come with the state, the same on all ranks that hold it. In checkpoints, too, so fields are
  * only ever added, behind the others. */
 struct elastic_progress {
     uint64_t step, epoch, position;

@@ -13,7 +13,7 @@
 
 enum { RANKS_MAX = 1 << 16 };
 
-/* What each rank tells the others, all in 64 bits. */
+/* A rank's word to the others, all in 64 bits. */
 struct announcement {
     uint64_t holds, is_new;
     uint64_t layout_rank, layout_size; /* whether it holds the state or not */
@@ -79,7 +79,7 @@ static void describe(const void *context, FILE *lines)
                 tutti_dtype_name(e->arrays[i].dtype), e->arrays[i].count);
 }
 
-/* What ranks have to give alike, in a number of 62 bits. */
+/* A number of 62 bits for all that ranks have to give alike. */
 static enum tutti_status take_fingerprint(struct tutti_elastic *e)
 {
     char *text = NULL;
@@ -235,7 +235,7 @@ static enum tutti_status compare_arguments(const struct tutti_elastic *e, const 
     return TUTTI_OK;
 }
 
-/* What all ranks know afterwards is the same on each. */
+/* Afterwards all ranks know the same. */
 static enum tutti_status learn(struct tutti_elastic *e, struct team *team)
 {
     TRY(take_fingerprint(e));
@@ -337,7 +337,7 @@ static enum tutti_status by_ranks(struct tutti_elastic *e, const struct team *te
 
 /* ------------------------------------------------------------- from the beginning, or a checkpoint */
 
-/* What the program has given at first: the replicated arrays of rank 0, and its own shards. */
+/* The first state, which the program has given: the replicated arrays of rank 0, and its own shards. */
 static enum tutti_status by_beginning(struct tutti_elastic *e)
 {
     if (is_sharded(e) && (e->layout.rank != e->place.rank || e->layout.size != e->place.size)) {

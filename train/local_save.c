@@ -1,6 +1,5 @@
 /* local_save.c - the state of local training in checkpoints, and back from them.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "agree.h"
 #include "base/status.h"
 #include "local_state.h"
+#include "norm.h"
 
 enum part { PART_GLOBAL, PART_MOMENTUM, PART_AVERAGE, PART_OWN, PARTS };
 enum { RANKS_MAX = 1 << 20 };
@@ -61,7 +61,7 @@ static struct tutti_checkpoint_tensor row_part(struct tutti_local *c, size_t ind
                                             data};
 }
 
-/* What is the same on all ranks. */
+/* State that is the same on all ranks. */
 static void add_common(struct tutti_local *c, struct parts *parts)
 {
     for (size_t i = 0; i < c->tensor_count; i++) {
@@ -221,20 +221,13 @@ static enum tutti_status load_all(struct tutti_local *c, struct tutti_checkpoint
                                                : load_average(c, checkpoints, step, loading);
 }
 
-static bool are_finite(const float *numbers, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(numbers[i])) return false;
-    return true;
-}
-
 /* Averages that are not finite are dropped when they are due. */
 static enum tutti_status check_values(const struct tutti_local *c)
 {
     for (size_t f = 0; f < c->fragment_count; f++) {
         const struct local_fragment *const fragment = &c->fragments[f];
-        if (!are_finite(fragment->global, fragment->count) ||
-            (fragment->momentum != NULL && !are_finite(fragment->momentum, fragment->count)))
+        if (!norm_is_finite(fragment->global, fragment->count) ||
+            (fragment->momentum != NULL && !norm_is_finite(fragment->momentum, fragment->count)))
             return error_set(TUTTI_CORRUPT,
                              "tutti_local_load: the checkpoint's state of fragment %zu has a "
                              "number that is not finite",

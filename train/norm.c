@@ -1,5 +1,7 @@
 #include "norm.h"
 
+#include <math.h>
+
 #include "kernel/kernel_element.h"
 
 /* Several sums, so that additions need not wait for each other. */
@@ -77,4 +79,11 @@ void norm_scale(void *data, size_t count, enum tutti_dtype dtype, double factor)
     case TUTTI_UINT32:
     case TUTTI_UINT64: scale_float32(data, count, factor); break;
     }
+}
+
+bool norm_is_finite(const float *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(numbers[i])) return false;
+    return true;
 }

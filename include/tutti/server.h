@@ -330,7 +330,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_step_read(struct tutti_s
                                                                   size_t rank_capacity,
                                                                   struct tutti_server_step *step);
 
-/* What this rank has done. Numbers only grow. */
+/* The work of this rank so far. Numbers only grow. */
 struct tutti_server_counters {
     size_t size_bytes; /* set by the caller to sizeof(struct tutti_server_counters) */
     uint64_t clock;    /* a worker: clocks that it has ended */

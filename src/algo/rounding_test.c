@@ -38,7 +38,7 @@ static struct plan *make(const struct algorithm *algorithm, int size, bool in_pl
     return plan;
 }
 
-/* What the plans of an algorithm turned out to be, with one rule or another. */
+/* The findings about the plans of an algorithm, with one rule or another. */
 struct proof {
     struct verify_report report; /* of the plan that is wrong, or the last */
     uint32_t roundings;          /* at most */

@@ -34,7 +34,7 @@ struct derive_wish {
 /* Collective over comm. `function` is the public one, without "tutti_". */
 enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
                                const struct derive_wish *wish, struct tutti_comm **created);
-/* What a meeting of survivors is known by. */
+/* The key by which a meeting of survivors is known. */
 struct derive_survivors {
     const char *function; /* the public one, without "tutti_" */
     const int *ranks;     /* all that is left of comm, in order */

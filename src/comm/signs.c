@@ -15,7 +15,7 @@ static void look(struct tutti_comm *comm, int rank, struct tutti_signs *signs)
     signs->corrupt_count += report.mended + report.is_corrupt;
 }
 
-/* What ended the communicator; the board is foreign, and so is what it says of whom. */
+/* The failure that ended the communicator; the board is foreign, and so is its culprit. */
 static void add_failure(const struct tutti_comm *comm, int rank, struct tutti_signs *signs)
 {
     struct tutti_failure failure;

@@ -88,7 +88,7 @@ static void fill_block(const struct job *job, int rank, size_t block, unsigned c
                          TUTTI_OK);
 }
 
-/* What such a block is after one encoding. */
+/* The values of such a block after one encoding. */
 static void fill_rounded(const struct job *job, int rank, size_t block, unsigned char *at)
 {
     unsigned char encoded[COUNT_MAX * 4 + 256];

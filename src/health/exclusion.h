@@ -8,7 +8,7 @@
  * communicator (recover_state.h): the others may go on without it. From the second on all its calls
  * end with EXCLUDED, and it takes part in no agreement of the communicator.
  *
- * A word that was decided stays. Whoever has the job's secret can say it, as it can revoke the
+ * A word that was decided stays. Any process with the job's secret can say it, as it can revoke the
  * communicator.
  */
 #ifndef TUTTI_HEALTH_EXCLUSION_H
@@ -29,7 +29,7 @@ struct exclusion {
 
 /* "it comes late to call after call" */
 const char *exclusion_cause_text(enum tutti_cause cause);
-/* What was said of this rank. False: nothing. Any thread. */
+/* The word about this rank. False: there is none. Any thread. */
 bool exclusion_of_self(const struct health *health, struct exclusion *exclusion);
 /* As one word; and for a rank of this host, by its local number: the first word counts, until one is
  * decided. Any thread. */

@@ -28,7 +28,7 @@ struct board_finding known_standing(const struct health *health, int rank);
 /* Whether a rank does not run. A rank of another host counts as stopped only when it was asked and
  * does not answer. */
 bool known_to_be_stopped(const struct health *health, int rank, uint64_t now_ns);
-/* What control says of a rank of another host; false: it is on this one. */
+/* The report of control on a rank of another host; false: it is on this one. */
 bool known_report(const struct health *health, int rank, struct peer_report *report);
 /* For an error: what is known of a rank that does not answer, as "does not run (...)" or "has not
  * answered for 3.2 s: ...". False: it answers, as far as is known. */

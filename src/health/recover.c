@@ -94,7 +94,7 @@ size_t recover_bytes(const struct health *health)
 
 /* ------------------------------------------------------------------------------------- messages */
 
-/* What a message tells about the agreements that its sender takes part in: of each number in one
+/* A message tells which agreements its sender takes part in: of each number in one
  * only, whatever that is about. A rank that has gone on to a later agreement about something else, and
  * was not heard in this one, was in another one of this number, too. */
 static void note_agreement(struct recovery *recovery, int from, uint64_t number, uint32_t about)

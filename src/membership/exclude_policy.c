@@ -5,7 +5,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 
-/* What the defaults rest on: the windows are so long that a step of training, a checkpoint or a
+/* The defaults rest on this: the windows are so long that a step of training, a checkpoint or a
  * garbage collection does not fill one, and a minute of lateness has cost what a restart costs. */
 static const uint64_t WINDOW_NS = 10000000000u, STALLED_NS = 60000000000u, CORRUPT_COUNT = 16;
 static const double LATE_SHARE_MAX = 0.25, LATE_SHARE_MIN = 0.1;
@@ -47,7 +47,7 @@ static void begin_window(struct tutti_exclude_history *history, const struct tut
     history->corrupt_count = signs->corrupt_count;
 }
 
-/* What has only to be seen once. */
+/* Causes that have to be seen only once. */
 static enum tutti_cause judge_at_once(const struct tutti_exclude_policy *policy,
                                       struct tutti_exclude_history *history,
                                       const struct tutti_signs *signs)

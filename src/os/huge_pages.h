@@ -1,7 +1,7 @@
 /* huge_pages.h - how much of some memory the kernel maps in huge pages at this moment.
  *
- * What the kernel copies from another process's memory it looks up page by page, so small pages make
- * such a copy two to four times as slow. Nothing but speed may depend on the answer: it is out of
+ * The kernel copies from another process's memory page by page, so small pages make such a copy two
+ * to four times as slow. Nothing but speed may depend on the answer: it is out of
  * date as soon as it is given.
  */
 #ifndef TUTTI_OS_HUGE_PAGES_H

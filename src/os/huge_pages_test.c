@@ -1,4 +1,4 @@
-/* What the kernel maps in huge pages is told from what it maps in small pages. */
+/* Memory in huge pages is told from memory in small pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -57,7 +57,7 @@ static bool check_tree(struct verification *run, int rank, uint32_t chunk, const
                     there.class, run->tree_rank[at]);
 }
 
-/* What an output must be where nothing is reduced: its owner's contribution, as it is after it was
+/* The value of an output where nothing is reduced: its owner's contribution, as it is after it was
  * encoded and decoded if any link is encoded. */
 static value moved_value(const struct verification *run, uint32_t class)
 {

@@ -63,7 +63,7 @@ static bool look_after_peer(struct serve *serve, int i)
     return true;
 }
 
-/* What changed may let a worker go on that was looked after before: then all are looked after again. */
+/* A change may let a worker go on that was looked after before: then all are looked after again. */
 static bool look_after_all(struct serve *serve)
 {
     bool has_changed = false;
@@ -92,7 +92,7 @@ static void publish(struct serve *serve)
     pthread_mutex_unlock(&serve->lock);
 }
 
-/* What another thread waits for in serve_save. */
+/* Another thread waits for this in serve_save. */
 static void save_if_wanted(struct serve *serve)
 {
     pthread_mutex_lock(&serve->lock);

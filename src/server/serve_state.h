@@ -141,7 +141,7 @@ bool serve_is_over(struct serve *serve);
 
 /* --------------------------------------------------------------------------------- serve_request.c */
 
-/* What a line has taken. A failure ends the line. */
+/* The message that a line has taken. A failure ends the line. */
 enum tutti_status serve_hear_worker(struct serve *serve, int worker);
 /* Listens again, where that had to wait. */
 enum tutti_status serve_go_on(struct serve *serve, int worker);

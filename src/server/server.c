@@ -159,7 +159,7 @@ static enum tutti_status agree_on_step(const struct tutti_server *server, struct
                      -bounds[1], bounds[0]);
 }
 
-/* Between two agreements: what a rank does by itself, and with the others. */
+/* Between two agreements: the work of a rank by itself, and with the others. */
 static enum tutti_status make(struct tutti_server *server,
                               const struct tutti_server_options *options, struct tutti_comm *comm)
 {

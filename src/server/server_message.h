@@ -83,7 +83,7 @@ struct server_reply {
 };
 static_assert(sizeof(struct server_reply) == 256, "no padding");
 
-/* Who sends a request, and to whom. */
+/* The sender of a request, and its receiver. */
 struct server_ends {
     const struct server_division *division;
     int server; /* that gets it */

@@ -11,7 +11,7 @@
 #include "server/table.h"
 #include "tutti/server.h"
 
-/* What has to be the same on all ranks. */
+/* The parts of the options that have to be the same on all ranks. */
 enum { SERVER_TABLES, SERVER_RANKS, SERVER_WORKERS, SERVER_REST, SERVER_HASHES };
 
 /* All that a rank keeps. */

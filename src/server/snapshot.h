@@ -5,7 +5,7 @@
  *     tail    bytes of the records, their CRC-32C, magic                             16 bytes
  *
  * Numbers are little-endian. A file is written beside the old one and then takes its place, so one of
- * both is there whole, whatever happens. What is read is foreign until its tail says that it is
+ * both is there whole, whatever happens. A file is foreign until its tail says that it is
  * whole; each record is checked once more as it is loaded.
  */
 #ifndef TUTTI_SERVER_SNAPSHOT_H

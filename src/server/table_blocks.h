@@ -2,7 +2,7 @@
  *
  *     block   ├ rows: their numbers ┤├ row 0: values, state ┤├ row 1: values, state ┤ ..
  *
- * A block has a power of two of rows, about BLOCK_BYTES. What is taken in advance is one block.
+ * A block has a power of two of rows, about BLOCK_BYTES. One block is taken in advance.
  */
 #ifndef TUTTI_SERVER_TABLE_BLOCKS_H
 #define TUTTI_SERVER_TABLE_BLOCKS_H

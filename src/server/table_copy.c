@@ -132,7 +132,7 @@ static void put_elements(struct out *out, const struct table *table, const struc
            count);
 }
 
-/* What is left of the range where the copy is. */
+/* The rest of the range where the copy is. */
 static bool put_range(struct out *out, const struct table *table, struct tables_copy *copy)
 {
     const uint64_t items = range_items(table, copy->range);

@@ -25,7 +25,7 @@
  *
  * A table is known by its index, so whoever loads has tables in the same order.
  *
- * What is loaded comes from a file or a network, and is checked before it changes anything.
+ * Records come from a file or a network, and are checked before they change anything.
  */
 #ifndef TUTTI_SERVER_TABLE_COPY_H
 #define TUTTI_SERVER_TABLE_COPY_H

@@ -48,7 +48,7 @@ struct table_optimizer {
     double rate_decay;              /* ADAGRAD: at least 0 */
     double first_beta, second_beta; /* ADAM: at least 0, below 1 */
     double epsilon;                 /* ADAGRAD, ADAM: at least 0 */
-    /* What state begins with: ADAGRAD's s, at least 0, and a user's; 0 with the others. */
+    /* The state's first values: ADAGRAD's s, at least 0, and a user's; 0 with the others. */
     double initial_state;
     /* USER only. The context must outlive the table. */
     unsigned state_count; /* numbers for each element, at most TABLE_STATE_MAX */
@@ -60,10 +60,10 @@ struct table_optimizer {
 enum tutti_status table_optimizer_check(const struct table_optimizer *optimizer);
 /* Numbers of state for each element. */
 unsigned table_optimizer_state_count(const struct table_optimizer *optimizer);
-/* What each of them is in the beginning. */
+/* The first value of each of them. */
 float table_optimizer_initial_state(const struct table_optimizer *optimizer);
 
-/* What all elements of a step have in common. */
+/* Numbers that all elements of a step have in common. */
 struct table_step {
     const struct table_optimizer *optimizer;
     uint64_t number;

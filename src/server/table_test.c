@@ -196,7 +196,7 @@ static void rows_are_listed_in_the_order_of_touch(void **state)
     assert_true(found[0] == 1 && found[1] == 4 && found[2] == 3 && found[3] == 5);
 }
 
-/* What a table does, with an array. */
+/* The work of a table, done with an array. */
 enum { MODEL_ROWS = 3000, MODEL_WIDTH = 3 };
 struct model {
     float values[MODEL_ROWS][MODEL_WIDTH];

@@ -8,7 +8,7 @@
  * push of each worker, a dense gradient has the bits of (g0 + g1) + g2, the sum in the order of
  * ranks. Several pushes of a worker to one dense tensor are added first.
  *
- * What is added here has been checked (server_message.h), so a step can fail for lack of memory
+ * Parts that are added here have been checked (server_message.h), so a step can fail for lack of memory
  * alone. One thread.
  */
 #ifndef TUTTI_SERVER_UPDATE_H

@@ -59,7 +59,7 @@ struct worker {
 enum { LEG_REQUEST, LEG_PAYLOAD, LEG_REPLY, LEG_REPLY_PAYLOAD, LEG_MESSAGES };
 
 /* Takes a slot of the line, which has a free one, and sends. The leg has its request, payload
- * and room for the answer. What fails is the leg's status, in the end. */
+ * and room for the answer. A failure is the leg's status, in the end. */
 void leg_start(struct worker_leg *leg, struct worker_line *line, uint64_t timeout_ns);
 /* Whether the answer is there, or will not come; `blocks` waits for that. Then leg->status
  * holds. */

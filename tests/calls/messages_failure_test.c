@@ -784,7 +784,7 @@ static void a_size_of_the_mailbox_that_makes_no_sense_is_named(void **state)
 static void nothing_is_left_behind(void **state)
 {
     (void)state;
-    /* What a process has once, it has from here on: a sanitizer's thread, too. */
+    /* From here on the process has all that it has once: a sanitizer's thread, too. */
     assert_int_equal(run(2, RANKS_THREADS, too_long, NULL, NULL), 0);
     const struct belongings before = belongings_now();
     static int any = 1;

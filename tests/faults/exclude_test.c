@@ -22,7 +22,7 @@
 enum { RANKS_MAX = 8, COUNT = 20000 };
 static const uint64_t SECOND = 1000000000u;
 
-/* What each rank had in the end; shared by all. */
+/* The endings of all ranks; shared by all. */
 struct ending {
     _Atomic int size;         /* of its last communicator; 0: none */
     _Atomic uint64_t members; /* by their first numbers */
@@ -184,7 +184,7 @@ static void a_stopped_rank_is_put_out_and_cannot_go_on_alone(void **state)
 
 /* ---------------------------------------------------------------------------- several at once */
 
-/* What each rank does: the rank that it puts out, or -1: it shrinks. */
+/* The work of each rank: the rank that it puts out, or -1: it shrinks. */
 struct votes {
     int sick[RANKS_MAX];
     uint64_t team;  /* that comes of it */

@@ -7,7 +7,7 @@
  *    before (shared memory, say) is each case's own, and cases share nothing.
  * 2. Nothing that a case may wait for becomes shorter. A case that counts what the whole machine
  *    does, or that looks whether something took no longer than a moment, must not be run so.
- * 3. What a case prints comes in one piece, when it has ended.
+ * 3. The output of a case comes in one piece, when it has ended.
  * 4. No case outlives the program.
  *
  * With TUTTI_TEST_FILTER the cases that it selects run in this process, one after the other. */

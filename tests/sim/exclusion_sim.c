@@ -157,7 +157,7 @@ static bool has_moved_on(const struct rank *rank, const struct other *other)
     return standing_has_moved_on(&past, other->left_at - 1, other->has_opposed);
 }
 
-/* What the current agreement has to know of a rank. */
+/* The standing of a rank, as the current agreement has to know it. */
 static void inform(struct rank *rank, int r)
 {
     struct other *const other = &rank->others[r];

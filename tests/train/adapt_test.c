@@ -239,7 +239,7 @@ static void all_ranks_adapt_alike(void **state)
     expect_good_both(3, adapt_together, NULL);
 }
 
-/* What a policy saw, and what it is to do. */
+/* The observations of a policy, and its orders. */
 struct seen {
     int rank;
     bool breaks_rules, wants_nonsense;

@@ -53,7 +53,7 @@ struct fault {
     _Atomic uint64_t died_ns, outage_ns; /* to the first step that counted after it */
 };
 
-/* What processes share. */
+/* The memory that processes share. */
 struct shared {
     struct fault faults[FAULTS_MAX];
     int fault_count;

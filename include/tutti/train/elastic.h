@@ -155,7 +155,7 @@ tutti_elastic_open(const struct tutti_elastic_array *arrays, size_t count,
 TUTTI_API enum tutti_status tutti_elastic_close(struct tutti_elastic *elastic);
 
 /* The communicator of the team, which belongs to `elastic`: valid until the next
- * tutti_elastic_begin. What was made from it (buckets, splits, prepared calls) has to be made again
+ * tutti_elastic_begin. Objects made from it (buckets, splits, prepared calls) have to be made again
  * when step.generation has changed; free it before that tutti_elastic_begin, that is, after a commit
  * that said that the step does not count. NULL for no object. Local; does not block. */
 TUTTI_API struct tutti_comm *tutti_elastic_comm(const struct tutti_elastic *elastic);

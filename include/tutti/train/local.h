@@ -155,7 +155,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_local_values(const struct tutti
  *     parameters, so the next synchronisation has what they learnt since the last one. If a rank
  *     has taken a synchronisation that another rank has not, the other rank gets its values, and
  *     its parameters become these. Averages that were under way and did not arrive count as not
- *     begun: what ranks that are gone learnt since their last synchronisation is lost;
+ *     begun: the work of ranks that are gone since their last synchronisation is lost;
  *   - when ranks join: these pass NULL, and get the global values as their parameters.
  * The schedule begins again. Collective on the communicator of `local`, before its first step;
  * blocks until its deadline. INVALID_OPTIONS: `local` has taken a step, tensors differ, or `from`

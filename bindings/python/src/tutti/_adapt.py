@@ -232,7 +232,7 @@ class Adapt(Block):
     ) -> AdaptDecision:
         """Gathers what all ranks have seen since the last call, and lets the policies decide. `step_s`: seconds of computing
         a step, without waiting; `small_batch`, `small_squared`: samples in this rank's gradient, and its squared norm;
-        `large_batch`, `large_squared`: the same of the average. What is not known is 0."""
+        `large_batch`, `large_squared`: the same of the average. Give 0 for what you do not know."""
         sample = _header.AdaptSample(
             ctypes.sizeof(_header.AdaptSample),
             step_s,

@@ -115,7 +115,7 @@ class Local(Block):
         priority: SupportsIndex = 0,
         encoding: Optional[str] = None,
     ) -> None:
-        """Takes these options, the same on all ranks; what is not given is as in DiLoCo. The schedule begins again."""
+        """Takes these options, the same on all ranks; options that are not given are as in DiLoCo. The schedule begins again."""
         options = _options(every, delay, mixing, rate, momentum, nesterov, priority, encoding)
         self._call(library.local_change, ctypes.byref(options))
 

@@ -347,7 +347,7 @@ class Operation:
         return self._result
 
     def test(self) -> bool:
-        """Whether it is done; does not block. What went wrong is raised here, too."""
+        """Whether it is done; does not block. Failures are raised here, too."""
         self._server._finish(self, library.server_test)
         if self._error is not None:
             raise self._error

@@ -21,7 +21,7 @@ class Options:
         DDP and FSDP. Broadcasts, with which weights are handed out once, go as they are.
     encodings: rules for operations and sizes instead, such as "allreduce:64k-=bfloat16/hosts;broadcast=float16/hosts".
 
-    docs/how-to/encodings.md has the words for both. What an encoding does not take goes as it is. Without options a group
+    docs/how-to/encodings.md has the words for both. Values that an encoding does not take go as they are. Without options a group
     has what $TUTTI_ENCODINGS says. The same on all ranks. Groups that are split off have those of their parent.
     """
 
