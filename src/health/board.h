@@ -59,7 +59,7 @@ enum rank_state { RANK_ABSENT, RANK_PRESENT, RANK_LEFT };
 
 /* Ranks may be through with a call, and with some more, while others still wait in it: this many
  * are remembered. */
-enum { BOARD_CALLS = 16 };
+enum { BOARD_CALLS = 64 };
 
 /* One call of one rank in one slot; a cache line that its owner writes. */
 struct board_call {

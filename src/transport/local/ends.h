@@ -79,6 +79,13 @@ static inline struct message_header *ends_next_header(struct local_tx *tx)
     return &tx->headers[tx->sequence % HEADER_COUNT];
 }
 
+/* The small slot of the message that comes next: free if fewer than SMALL_SLOT_COUNT messages are
+ * under way. */
+static inline char *ends_small_slot(const struct local_tx *tx)
+{
+    return tx->data - SMALL_SLOTS_BYTES + segment_small_slot(tx->sequence);
+}
+
 /* Sends a message whose header lacks nothing but `sequence`: the message's number, or what
  * checked_seal made of it. */
 static inline void ends_announce(struct local_tx *tx, struct message_header *header,

@@ -85,27 +85,28 @@ static void messages_of_every_size_arrive_in_order(void **state)
 
 /* A root need not wait for ranks that have not come: neither for one reader nor for the slowest of
  * several. */
-static void a_writer_of_small_messages_is_ahead_by_as_many_as_there_are_headers(void **state)
+static void a_writer_of_small_messages_is_ahead_by_as_many_as_there_are_places(void **state)
 {
     (void)state;
     static const size_t sizes[] = {8, INLINE_BYTES + 1, SMALL_SLOT_BYTES};
     for (unsigned s = 0; s < 3; s++) {
+        const int places = sizes[s] <= INLINE_BYTES ? HEADER_COUNT : SMALL_SLOT_COUNT;
         for (int round = 0; round < 2; round++) {
             const bool to_all = round == 1;
             struct local_net net = open_net(3, false);
             struct link_tx *tx = local_net_tx(&net, 0, to_all ? LINK_TO_GROUP : 1);
             struct link_rx *slow = local_net_rx(&net, 1, 0, to_all);
             struct link_rx *fast = to_all ? local_net_rx(&net, 2, 0, true) : NULL;
-            for (int i = 0; i < HEADER_COUNT; i++)
+            for (int i = 0; i < places; i++)
                 assert_true(send_filled(tx, (unsigned char)i, sizes[s]));
             assert_null(tx->ops->reserve(tx, sizes[s]));
-            for (int i = 0; i < HEADER_COUNT && fast != NULL; i++)
+            for (int i = 0; i < places && fast != NULL; i++)
                 expect_filled(fast, (unsigned char)i, sizes[s]);
             assert_null(tx->ops->reserve(tx, sizes[s]));
-            for (int i = 0; i < 3 * HEADER_COUNT; i++) {
+            for (int i = 0; i < 3 * places; i++) {
                 expect_filled(slow, (unsigned char)i, sizes[s]);
-                assert_true(send_filled(tx, (unsigned char)(i + HEADER_COUNT), sizes[s]));
-                if (fast != NULL) expect_filled(fast, (unsigned char)(i + HEADER_COUNT), sizes[s]);
+                assert_true(send_filled(tx, (unsigned char)(i + places), sizes[s]));
+                if (fast != NULL) expect_filled(fast, (unsigned char)(i + places), sizes[s]);
                 assert_null(tx->ops->reserve(tx, sizes[s]));
             }
             local_net_close(&net);
@@ -257,6 +258,7 @@ static void a_message_is_stored_where_its_reader_expects_it(void **state)
         struct link_rx *rx = local_net_rx(net, 1, 0, false);
         for (int i = 0; i < 3 * HEADER_COUNT; i++) {
             char *destination = heap.memory + 4096 * i;
+            const char value = (char)(i % 100 + 1);
             if (i % 3 == 1) assert_true(send_filled(tx, 5, 100)); /* one before it */
             assert_true(tx->ops->has_room(tx));
             assert_null(tx->ops->advertised_at(tx, 4096));
@@ -267,13 +269,13 @@ static void a_message_is_stored_where_its_reader_expects_it(void **state)
             assert_non_null(place);
             assert_ptr_equal(tx->ops->advertised_at(tx, 4096), place);
             assert_true((place == destination) == same_process);
-            memset(place, i + 1, 4096);
+            memset(place, value, 4096);
             expect_empty(rx);
             tx->ops->written(tx, 4096);
             assert_false(tx->ops->consumed(tx));
             expect_placed(rx, destination, 4096);
             assert_true(tx->ops->consumed(tx));
-            for (int b = 0; b < 4096; b++) assert_int_equal(destination[b], i + 1);
+            for (int b = 0; b < 4096; b++) assert_int_equal(destination[b], value);
         }
         local_net_close(&threads);
         close_heap_net(&heap);
@@ -1177,7 +1179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_of_every_size_arrive_in_order),
-        cmocka_unit_test(a_writer_of_small_messages_is_ahead_by_as_many_as_there_are_headers),
+        cmocka_unit_test(a_writer_of_small_messages_is_ahead_by_as_many_as_there_are_places),
         cmocka_unit_test(a_message_is_taken_in_parts),
         cmocka_unit_test(a_full_link_has_no_room_until_something_is_consumed),
         cmocka_unit_test(memory_of_one_process_is_read_where_it_lies),

@@ -12,15 +12,16 @@
 
 enum {
     PAGE = 4096,
-    HEADERS_BYTES = PAGE, /* of a link */
+    HEADERS_BYTES = 2 * PAGE, /* of a link */
     DATA_BYTES_MIN = 64 << 10,
     DATA_BYTES_MAX = 1 << 20,
     DATA_BYTES_A_RANK = 4 << 20,
     SHARED_SLOT_BYTES_MAX = 128 << 10
 };
 static_assert(2 * HEADER_COUNT * sizeof(struct message_header) <= HEADERS_BYTES,
-              "a page has both rings of headers");
-static_assert(SMALL_SLOTS_BYTES % PAGE == 0, "pages are reserved");
+              "both rings of headers fit");
+static_assert(SMALL_SLOT_COUNT <= HEADER_COUNT && SMALL_SLOTS_BYTES % PAGE == 0,
+              "pages are reserved");
 
 FORK_LOCK(lock, FORK_SEGMENTS, NULL);
 static struct segment *segments; /* of this process; under lock */

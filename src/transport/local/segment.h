@@ -7,14 +7,15 @@
  *             and where it expects the next one                                            (r writes)
  *     links:  to each rank, and (in r's own place) to all:                                 (r writes)
  *             a ring of message headers, and where messages are checked a second one behind it
- *             (checked.h), a small slot for each header, and DATA_SLOTS slots for payloads
+ *             (checked.h), small slots, and DATA_SLOTS slots for payloads
  *   (of the first PLAIN_CHANNELS channels; a further region has those of the others, and is mapped
  *   when one of them is used: only plans of many lanes need it, and it is most of the addresses)
  *   region of rank r, per slot:
  *     shared: SHARED_SLOTS slots for payloads that travel, with a count of readers each       (its holder writes)
  *
- * Each header has a small slot: when the header is free, so is the slot. So a writer of small
- * messages may be as many messages ahead of its readers as there are headers.
+ * Header and small slot of a message follow from its number. So a writer may be as many messages
+ * ahead of its readers as there are headers, or, where messages need small slots, small slots. Where
+ * ranks share a core, each has to wait for its turn once in so many messages.
  *
  * Slots belong to the writer, so the memory that a rank touches is O(ranks), and memory is reserved
  * only for links that are used. Memory is reserved before it is touched: no access ends in SIGBUS.
@@ -44,13 +45,14 @@
 
 enum {
     CACHE_LINE = 64,
-    HEADER_COUNT = 16, /* messages under way per link */
-    DATA_SLOTS = 4,    /* payloads under way per link */
-    SHARED_SLOTS = 4,  /* payloads of a rank that travel, per slot */
+    HEADER_COUNT = 64, /* messages under way per link */
+    SMALL_SLOT_COUNT = 32,
+    DATA_SLOTS = 4,   /* payloads under way per link */
+    SHARED_SLOTS = 4, /* payloads of a rank that travel, per slot */
     PLAIN_CHANNELS = 4,
     INLINE_BYTES = 40,
     SMALL_SLOT_BYTES = 1 << 10,
-    SMALL_SLOTS_BYTES = HEADER_COUNT * SMALL_SLOT_BYTES
+    SMALL_SLOTS_BYTES = SMALL_SLOT_COUNT * SMALL_SLOT_BYTES
 };
 
 /* PLACED: the message lies where its reader expected it. */
@@ -219,7 +221,7 @@ enum tutti_status segment_reserve_data(struct segment *segment, const char *data
 /* The small slot of message `sequence`. */
 static inline size_t segment_small_slot(uint64_t sequence)
 {
-    return (size_t)(sequence % HEADER_COUNT) * SMALL_SLOT_BYTES; /* from the first one */
+    return (size_t)(sequence % SMALL_SLOT_COUNT) * SMALL_SLOT_BYTES; /* from the first one */
 }
 
 #endif

@@ -17,11 +17,17 @@ static void look_at_tails(struct local_tx *tx)
     tx->consumed = least > tx->sequence ? tx->sequence : least;
 }
 
+/* Whether fewer than `count` messages are under way, so that one of `count` places is free. */
+static inline bool fewer_are_under_way(struct local_tx *tx, uint64_t count)
+{
+    if (__builtin_expect(tx->sequence - tx->consumed < count, 1)) return true;
+    look_at_tails(tx);
+    return tx->sequence - tx->consumed < count;
+}
+
 static inline bool header_is_free(struct local_tx *tx)
 {
-    if (__builtin_expect(tx->sequence - tx->consumed < HEADER_COUNT, 1)) return true;
-    look_at_tails(tx);
-    return tx->sequence - tx->consumed < HEADER_COUNT;
+    return fewer_are_under_way(tx, HEADER_COUNT);
 }
 
 void *sending_reserve_slot(struct link_tx *link, size_t bytes)
@@ -43,8 +49,7 @@ static void *sending_reserve(struct link_tx *link, size_t bytes)
     struct local_tx *tx = (struct local_tx *)link;
     if (bytes <= INLINE_BYTES || bytes > SMALL_SLOT_BYTES) return sending_reserve_slot(link, bytes);
     link->memory = NULL;
-    return header_is_free(tx) ? tx->data - SMALL_SLOTS_BYTES + segment_small_slot(tx->sequence)
-                              : NULL;
+    return fewer_are_under_way(tx, SMALL_SLOT_COUNT) ? ends_small_slot(tx) : NULL;
 }
 
 static void sending_commit(struct link_tx *link, size_t bytes)

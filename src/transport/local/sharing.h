@@ -45,15 +45,13 @@ bool sharing_reaches(struct local_tx *tx, const struct memory_kind *kind, const 
 /* Sends such memory; the next header must be free. False: the allocation is not known. */
 bool sharing_post(struct local_tx *tx, const struct memory_kind *kind, const void *address,
                   size_t bytes);
-/* Adds to the message in the next header, whose kind is SLOT or SHARED, an offer to share memory.
- * Returns the resulting kind. */
+/* Adds to the message in the next header, whose kind is SLOT or SHARED, an offer to share memory, if
+ * its small slot is free; else a later message takes the offer along. Returns the resulting kind. */
 static inline enum message_kind sharing_add(struct local_tx *tx, enum message_kind kind)
 {
     if (__builtin_expect(!tx->shares, 1)) return kind;
-    struct memory_share *const place =
-        (struct memory_share *)(void *)(tx->data - SMALL_SLOTS_BYTES +
-                                        segment_small_slot(tx->sequence));
-    *place = tx->shared;
+    if (tx->sequence - tx->consumed >= SMALL_SLOT_COUNT) return kind;
+    *(struct memory_share *)(void *)ends_small_slot(tx) = tx->shared;
     tx->shares = false;
     return (enum message_kind)((unsigned)kind | MESSAGE_SHARES);
 }
