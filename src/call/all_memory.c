@@ -6,6 +6,11 @@
 #include "call/on_device.h"
 #include "memory/heap.h"
 
+enum {
+    NOTES_FIRST = 8, /* after each of which ranks tell each other */
+    NOTES_A_TELL = 16
+};
+
 static uint32_t bit_of(enum collective collective)
 {
     return UINT32_C(1) << collective;
@@ -61,17 +66,32 @@ static bool uses_mapped_memory(const struct tutti_comm *comm, const struct call 
            (!has_input || is_mapped(call, 0, bytes * sent));
 }
 
+static bool is_time_to_tell(uint64_t noted)
+{
+    return noted <= NOTES_FIRST || noted % NOTES_A_TELL == 0;
+}
+
+bool all_memory_note_again(struct tutti_comm *comm)
+{
+    struct all_memory *const memory = &comm->calls.all_memory;
+    if (memory->is_due || !memory->is_read || is_time_to_tell(memory->noted + 1)) return false;
+    memory->noted++;
+    return true;
+}
+
 void all_memory_note(struct tutti_comm *comm, const struct call *call)
 {
     struct all_memory *const memory = &comm->calls.all_memory;
     const uint32_t bit = bit_of(call->what.collective);
+    const bool is_first = (memory->called & bit) == 0;
     memory->called |= bit;
     const uint32_t like_this = bit | ~memory->called;
     if (uses_mapped_memory(comm, call))
         memory->own |= like_this;
     else
         memory->own &= ~like_this;
-    memory->is_due = true;
+    memory->noted++;
+    if (is_first || is_time_to_tell(memory->noted)) memory->is_due = true;
 }
 
 /* No rank ends it before all have begun it: each needs something of each other one. */

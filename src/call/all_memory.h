@@ -5,10 +5,12 @@
  *     rank 1    reduce ── notes its own ──────────────► allreduce ── tells ──► reduce ...
  *
  * Only blocking calls with large blocks of one count choose by it. Each of them notes what it had.
- * The next blocking call that no rank ends before all have begun it tells the others on the board;
- * it may be a large call itself. Calls after that one choose by what all ranks had in the last call
- * of their own collective; of a collective that was not called yet, by what they had in the last
- * call of all.
+ * After the first few of them, after the first one of a collective, and then once in NOTES_A_TELL of
+ * them, something is due: the next blocking call that no rank ends before all have begun it tells
+ * the others on the board; it may be a large call itself. (What was told has to cross from each
+ * rank's core to each other one's.) Calls after that one choose by what all ranks had in the
+ * last call of their own collective; of a collective that was not called yet, by what they had
+ * in the last call of all.
  *
  * Why ranks cannot disagree. All make the same calls in the same order, so they count alike the
  * calls n in which they tell. A rank reads what was told in call n after it has ended n and before
@@ -44,12 +46,13 @@ struct call;
 /* The knowledge that a communicator has of its ranks' memory; with the domain held. All but `own`
  * is the same on all ranks. */
 struct all_memory {
-    uint64_t told; /* calls so far in which ranks told each other */
+    uint64_t told;  /* calls so far in which ranks told each other */
+    uint64_t noted; /* calls so far that chose by it */
     uint32_t called,
         own; /* collectives called; and those in whose last call this rank's memory was mapped */
     uint32_t all; /* collectives in whose last call all memory was mapped, as of call `told` */
     bool is_read; /* `all` is known */
-    bool is_due;  /* something was noted that is not told */
+    bool is_due;  /* it is time to tell what was noted */
 };
 
 /* Whether ranks reach each other's memory whatever it is: they are threads of one process. */
@@ -60,6 +63,9 @@ bool all_memory_matters(const struct tutti_comm *comm, const struct call *call);
 bool all_memory_decide(struct tutti_comm *comm, enum collective collective);
 /* A call that chose its algorithm by this is about to begin. */
 void all_memory_note(struct tutti_comm *comm, const struct call *call);
+/* The same of a call on the memory of the call before it, of which nothing has to be noted. False:
+ * it is time to tell or to hear something, and it is to be made like any other call. */
+bool all_memory_note_again(struct tutti_comm *comm);
 /* Any blocking call is about to begin, and something is to be told: tells it if this call allows
  * it. */
 void all_memory_tell(struct tutti_comm *comm, const struct call *call);

@@ -107,6 +107,31 @@ __attribute__((cold, noinline)) static void begin_gated(struct tutti_comm *comm,
                       signature_of_messages(request));
 }
 
+/* Its operation is prepared: from here on other ranks can see the call. */
+static inline enum tutti_status announce(struct tutti_comm *comm, struct call_request *request)
+{
+    request->base.started_ns = request->base.left_ns = request->faulted_ns = request->crossed_ns = 0;
+    board_begin(health_own_calls(&comm->health, request->slot), &request->call->what,
+                request->begun);
+    health_publish(&comm->team);
+    if (board_has_failed(comm->health.board)) {
+        call_quiesce(comm, request);
+        return health_check(&comm->health);
+    }
+    if (__builtin_expect(call_has_gate(request->call), 0))
+        begin_gated(comm, request);
+    else
+        operation_open(&request->operation, signature_of_messages(request));
+    return TUTTI_OK;
+}
+
+enum tutti_status call_begin_again(struct tutti_comm *comm, struct call_request *request)
+{
+    request->begun = ++comm->calls.begun[request->slot];
+    operation_prepare_again(&request->operation);
+    return announce(comm, request);
+}
+
 enum tutti_status call_begin(struct tutti_comm *comm, struct call_request *request)
 {
     struct program *program = request->program;
@@ -121,19 +146,7 @@ enum tutti_status call_begin(struct tutti_comm *comm, struct call_request *reque
     request->call->what.signature = program->signature;
     request->call->what.encoding =
         __builtin_expect(program->encoding == NULL, 1) ? 0 : encoding_named(program->encoding);
-    request->base.started_ns = request->base.left_ns = request->faulted_ns = request->crossed_ns = 0;
-    struct board_call *calls = health_own_calls(&comm->health, request->slot);
-    board_begin(calls, &request->call->what, request->begun);
-    health_publish(&comm->team);
-    if (board_has_failed(comm->health.board)) {
-        call_quiesce(comm, request);
-        return health_check(&comm->health);
-    }
-    if (__builtin_expect(call_has_gate(request->call), 0))
-        begin_gated(comm, request);
-    else
-        operation_open(&request->operation, signature_of_messages(request));
-    return TUTTI_OK;
+    return announce(comm, request);
 }
 
 void call_begin_refused(struct tutti_comm *comm, struct call *call, int slot, uint64_t sequence)

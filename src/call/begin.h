@@ -72,6 +72,9 @@ bool call_quit(struct tutti_comm *comm, struct call_request *request);
 /* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be
  * recorded. */
 enum tutti_status call_begin(struct tutti_comm *comm, struct call_request *request);
+/* The same for the call that this request began last, and that has ended well: without a gate, in
+ * memory of the host, in the same slot. */
+enum tutti_status call_begin_again(struct tutti_comm *comm, struct call_request *request);
 /* A call that this rank cannot make (refuse.h) takes its number in its slot and is over, as other
  * ranks see; domain held. Then it is in the recorder, without its end. */
 void call_begin_refused(struct tutti_comm *comm, struct call *call, int slot, uint64_t sequence);

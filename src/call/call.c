@@ -34,7 +34,9 @@ static enum tutti_status call_with_program(struct tutti_comm *comm, struct call 
     if (__builtin_expect(comm->calls.all_memory.is_due, 0)) all_memory_tell(comm, call);
     request->call = call;
     request->base.sequence = recorder_next(&comm->health.recorder);
-    if (status == TUTTI_OK) status = call_begin(comm, request);
+    if (status == TUTTI_OK)
+        status = comm->calls.repeated.is_prepared ? call_begin_again(comm, request)
+                                                  : call_begin(comm, request);
     if (status != TUTTI_OK) {
         /* The other ranks wait for this call: it cannot fail here alone. */
         faulted_fail(comm, request, status);
@@ -58,16 +60,15 @@ static enum tutti_status call_with_program(struct tutti_comm *comm, struct call 
 static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
 {
     struct program **const program = &comm->calls.blocking.program;
+    comm->calls.repeated.is_prepared = false;
     if (board_has_failed(comm->health.board)) return health_check(&comm->health);
     const bool is_large = all_memory_matters(comm, call);
     if (is_large) call->all_were_mapped = all_memory_decide(comm, call->what.collective);
     const enum tutti_status found = call_program(comm, call, program);
     if (found == TUTTI_INVALID_ALGORITHM || found == TUTTI_UNSUPPORTED)
         return found; /* so it is on all ranks */
-    if (is_large)
-        all_memory_note(comm, call);
-    else if (found == TUTTI_OK)
-        repeat_note(comm, call, *program);
+    if (is_large) all_memory_note(comm, call);
+    if (found == TUTTI_OK) repeat_note(comm, call, *program, is_large);
     return call_with_program(comm, call, found);
 }
 
@@ -76,7 +77,7 @@ bool call_run_again(struct tutti_comm *comm, const struct arguments *arguments,
 {
     struct repeated_call *const repeated = &comm->calls.repeated;
     if (!domain_try_lock(&comm->team.domain)) return false;
-    if (!repeat_is(comm, arguments)) {
+    if (!repeat_is(comm, arguments) || (repeated->is_large && !all_memory_note_again(comm))) {
         domain_unlock(&comm->team.domain);
         return false;
     }
@@ -84,6 +85,7 @@ bool call_run_again(struct tutti_comm *comm, const struct arguments *arguments,
     *status = board_has_failed(comm->health.board)
                   ? health_check(&comm->health)
                   : call_with_program(comm, &repeated->call, TUTTI_OK);
+    repeated->is_prepared = *status == TUTTI_OK;
     health_unlock(&comm->health);
     if (__builtin_expect(*status != TUTTI_OK, 0)) trace_dump_failure(&comm->health);
     return true;

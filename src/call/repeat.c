@@ -22,12 +22,12 @@ static bool is_plain(const struct tutti_comm *comm, const struct call *call)
     return call->extra == NULL && call->algorithm == NULL && call->refused == TUTTI_OK &&
            call_wishes_word(&call->wishes) == 0 && call->priority == 0 &&
            call->timeout_ns == comm->team.settings.timeout_ns &&
-           call->deterministic == comm->team.settings.deterministic && !call->all_were_mapped &&
-           !call->what.started && !call->what.varies && call->what.purpose == CALL_FOR_USER &&
-           call->op->serial == 0;
+           call->deterministic == comm->team.settings.deterministic && !call->what.started &&
+           !call->what.varies && call->what.purpose == CALL_FOR_USER && call->op->serial == 0;
 }
 
-void repeat_note(struct tutti_comm *comm, const struct call *call, struct program *program)
+void repeat_note(struct tutti_comm *comm, const struct call *call, struct program *program,
+                 bool is_large)
 {
     struct repeated_call *const repeated = &comm->calls.repeated;
     repeated->program = NULL;
@@ -39,5 +39,6 @@ void repeat_note(struct tutti_comm *comm, const struct call *call, struct progra
     if (!is_plain(comm, call)) return;
     repeated->call = *call;
     repeated->program = program;
+    repeated->is_large = is_large;
     repeated->forgotten = comm->programs.forgotten;
 }

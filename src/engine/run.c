@@ -121,6 +121,28 @@ static void expect_messages(struct operation *operation)
     }
 }
 
+static inline void rewind_lanes(struct operation *operation)
+{
+    const struct program *const program = operation->program;
+    operation->lanes_left = 0;
+    operation->any_referenced = operation->any_advertised = false;
+    operation->paths = 0;
+    for (uint32_t l = 0; l < program->lane_count; l++) {
+        operation->lanes[l] = (struct run_lane){.step = program->lanes[l].first_step};
+        operation->lanes_left += program->lanes[l].first_step < program->lanes[l].end_step;
+    }
+    for (uint32_t t = 0; t < program->tx_count; t++) operation->sends[t].referenced = false;
+    for (uint32_t s = 0; s < program->step_count; s++) operation->taken[s] = 0;
+    if (program->has_computing) computing_prepare(operation);
+    if (program->after_count > 0)
+        memset(operation->completed, 0, program->step_count * sizeof(bool));
+}
+
+void operation_prepare_again(struct operation *operation)
+{
+    rewind_lanes(operation);
+}
+
 enum tutti_status operation_prepare(struct operation *operation, struct program *program,
                                     struct transport *transport, int slot,
                                     const struct buffer *input, const struct buffer *output)
@@ -145,28 +167,16 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     operation->buffers[PLAN_SCRATCH] = (struct buffer){.base = operation->scratch};
     for (int b = 0; b < PLAN_BUFFER_COUNT; b++)
         if (operation->buffers[b].base == NULL) operation->buffers[b].base = nowhere;
-    operation->lanes_left = 0;
     operation->sends_active = 0;
-    operation->any_referenced = operation->any_advertised = false;
     operation->shared_slot_is_taken = false;
     operation->takes_short_way = !is_cut && !program->moves_by_kernels;
     operation->fault_peer = -1;
-    operation->paths = 0;
     operation->is_special = program->has_computing;
     operation->is_gated = false;
     operation->gate = NULL;
     operation->executor = NULL;
-    for (uint32_t l = 0; l < program->lane_count; l++) {
-        operation->lanes[l] = (struct run_lane){.step = program->lanes[l].first_step};
-        operation->lanes_left += program->lanes[l].first_step < program->lanes[l].end_step;
-    }
-    for (uint32_t t = 0; t < program->tx_count; t++)
-        operation->sends[t].active = operation->sends[t].referenced = false;
-    if (program->step_count > 0)
-        memset(operation->taken, 0, program->step_count * sizeof *operation->taken);
-    if (program->has_computing) computing_prepare(operation);
-    if (program->after_count > 0)
-        memset(operation->completed, 0, program->step_count * sizeof(bool));
+    for (uint32_t t = 0; t < program->tx_count; t++) operation->sends[t].active = false;
+    rewind_lanes(operation);
     return TUTTI_OK;
 }
 

@@ -154,6 +154,9 @@ enum tutti_status operation_make_room(struct operation *operation, const struct 
 enum tutti_status operation_prepare(struct operation *operation, struct program *program,
                                     struct transport *transport, int slot,
                                     const struct buffer *input, const struct buffer *output);
+/* The same for the program and the buffers that it was prepared for last, and has run to its end,
+ * without a gate or an executor. */
+void operation_prepare_again(struct operation *operation);
 /* From here on its messages come and go, and carry the signature. Advertises where results are
  * expected. Once for each time that it is prepared, when the operation before it in that slot is
  * over, and before it runs. */

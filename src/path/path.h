@@ -204,20 +204,20 @@ struct path_sizes {
 /* The sizes that hold for every transport. A transport whose messages each cost the kernel's time
  * gives the least size of a piece itself. */
 #define PATH_SIZES PATH_SIZES_FROM((size_t)16 << 10)
-#define PATH_SIZES_FROM(least)                                                                     \
-    {                                                                                              \
-        .piece_bytes_min = (least),                                                                \
-        .piece_bytes_max = (size_t)64                                                              \
-                           << 10, /* a piece and its slots stay in the second-level cache */       \
-            .copied_pieces = 8,                                                                    \
-        .executor_bytes = (size_t)512                                                              \
-                          << 20, /* eight ranks with 2 GiB on one H200 took 25 times as long */    \
-            .stream_bytes_min = (size_t)2 << 20, /* a result does not stay in a cache anyway */    \
-            .eager_bytes_max =                                                                     \
-                ((size_t)16 << 10) - 1, /* a copy at the receiver costs less than asking first */  \
-            .message_bytes_a_pass = (size_t)1 << 20,                                               \
-        .mapped_bytes_min = (size_t)32 << 10, /* another algorithm does better in mapped memory */ \
-            .copies_bytes_min = (size_t)64 << 10,                                                  \
+#define PATH_SIZES_FROM(least)                                                                    \
+    {                                                                                             \
+        .piece_bytes_min = (least),                                                               \
+        .piece_bytes_max = (size_t)64                                                             \
+                           << 10, /* a piece and its slots stay in the second-level cache */      \
+            .copied_pieces = 8,                                                                   \
+        .executor_bytes = (size_t)512                                                             \
+                          << 20, /* eight ranks with 2 GiB on one H200 took 25 times as long */   \
+            .stream_bytes_min = (size_t)2 << 20, /* a result does not stay in a cache anyway */   \
+            .eager_bytes_max =                                                                    \
+                ((size_t)16 << 10) - 1, /* a copy at the receiver costs less than asking first */ \
+            .message_bytes_a_pass = (size_t)1 << 20,                                              \
+        .mapped_bytes_min = (size_t)8 << 10, /* another algorithm does better in mapped memory */ \
+            .copies_bytes_min = (size_t)64 << 10,                                                 \
     }
 
 /* Looks in vain at links without room, in spin budgets of the operation, before a step takes its

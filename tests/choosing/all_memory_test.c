@@ -18,7 +18,7 @@
 #include "tests/kit/chance.h"
 #include "tests/worlds/ranks.h"
 
-enum { SIZE_MAX_RANKS = 5, LARGE = 16 << 10 /* 64 KiB */, LARGEST = 64 << 10, STEP = 61 };
+enum { SIZE_MAX_RANKS = 5, LARGE = 4 << 10 /* 16 KiB */, LARGEST = 16 << 10, STEP = 61 };
 
 /* -------------------------------------------------------------------------------------- buffers */
 
@@ -147,9 +147,29 @@ static struct step draw(struct chance *all, int size, int number)
     return step;
 }
 
+/* Makes a step several times. Most often a rank has the same buffers each time, so that some ranks
+ * repeat the call before it while others make a new one. */
+static int repeats_are_right(struct tutti_comm *comm, struct step step, int calls, bool is_mapped,
+                             const struct memory *input, const struct memory *output,
+                             struct chance *own)
+{
+    const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+    const size_t sent =
+        step.count * collective_blocks_sent(step.collective, rank == step.root, size);
+    for (int k = 0; k < calls; k++, step.number++) {
+        if (k > 0 && chance_below(own, 10) == 0) is_mapped = !is_mapped;
+        int32_t *const in = input->of[is_mapped], *const out = output->of[is_mapped];
+        for (size_t i = 0; i < sent; i++) in[i] = value_of(rank, i, step.number);
+        if (chance_below(own, 12) == 0) ranks_nap_ms(1); /* the others go ahead */
+        RANKS_EXPECT(make(&step, in, out, comm) == TUTTI_OK);
+        RANKS_EXPECT(is_right(&step, out, rank, size));
+    }
+    return 0;
+}
+
 static int mixes_are_right(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
-    enum { STEPS = 240, STEPS_ALIKE = 6 };
+    enum { STEPS = 240, STEPS_ALIKE = 6, CALLS_MAX = 40 };
     (void)context;
     struct memory input, output;
     struct chance all = {.seed = seed}, own = {.seed = seed * 31 + (uint64_t)rank + 1};
@@ -157,20 +177,15 @@ static int mixes_are_right(struct tutti_comm *comm, int rank, int size, uint64_t
     int odd = 0;
     RANKS_EXPECT(memory_take(&input, count) && memory_take(&output, count));
     for (int number = 0; number < STEPS; number++) {
-        const struct step step = draw(&all, size, number);
+        const struct step step = draw(&all, size, number * CALLS_MAX);
         if (number % STEPS_ALIKE == 0) odd = chance_below(&all, size);
         /* Mapped memory on all; private memory on somebody; each as it comes. */
         const int variant = number / STEPS_ALIKE % 3;
         const bool is_mapped = variant == 0   ? true
                                : variant == 1 ? rank != odd
                                               : chance_below(&own, 2) == 1;
-        int32_t *const in = input.of[is_mapped], *const out = output.of[is_mapped];
-        const size_t sent =
-            step.count * collective_blocks_sent(step.collective, rank == step.root, size);
-        for (size_t i = 0; i < sent; i++) in[i] = value_of(rank, i, number);
-        if (chance_below(&own, 12) == 0) ranks_nap_ms(1); /* the others go ahead */
-        RANKS_EXPECT(make(&step, in, out, comm) == TUTTI_OK);
-        RANKS_EXPECT(is_right(&step, out, rank, size));
+        const int calls = chance_below(&all, 6) == 0 ? chance_below(&all, CALLS_MAX) + 1 : 1;
+        RANKS_EXPECT(repeats_are_right(comm, step, calls, is_mapped, &input, &output, &own) == 0);
     }
     memory_give_back(&input);
     memory_give_back(&output);
