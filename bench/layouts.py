@@ -93,12 +93,13 @@ class Cluster(Layout):
     """Hosts of some ranks each behind switches with links of a known rate. Its racks take hosts in blocks, or in turns; a file tells jobs of
     them, unless they are not to be told."""
 
-    def __init__(self, folder, hosts, rate_mbit, racks=1, ranks_a_host=1, interleaved=False, variables=None, told=True):
+    def __init__(self, folder, hosts, rate_mbit, racks=1, ranks_a_host=1, interleaved=False, variables=None, told=True, uplink_mbit=None,
+                 congestion=None):
         super().__init__(folder, hosts * ranks_a_host, variables or {})
         self.hosts, self.racks, self.ranks_a_host, self.interleaved = hosts, racks, ranks_a_host, interleaved
         self.file = os.path.join(folder, "hosts")
         run(CLUSTER, "up", "--hosts", str(hosts), "--racks", str(racks), "--host-rate", f"{rate_mbit}mbit", "--uplink-rate",
-            f"{rate_mbit}mbit")
+            f"{uplink_mbit or rate_mbit}mbit", *(["--cc", congestion] if congestion else []))
         addresses = run(CLUSTER, "hostfile", *(["interleaved"] if interleaved else [])).split()
         with open(self.file, "w") as file:
             file.writelines(f"{address} slots={ranks_a_host}\n" for address in addresses)

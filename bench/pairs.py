@@ -4,6 +4,8 @@ A process has one transport, so there are two jobs, both alive for the whole run
 line of input and uses no processor. A pair is a turn of each; the ratio of its two times is one sample. A time is that of one call, from
 the call to the ready result, as the slowest process sees it: the median of the calls of the turn.
 
+With --hosts RATE each process is on an emulated host of its own (peers/cluster, which needs root), with links of RATE Mbit/s.
+
 The table has the median of each side's times and of the ratios, and the 95 % limits of the latter (from the binomial distribution, so that no
 shape of the samples is assumed). Nothing else should run beside it.
 """
@@ -17,6 +19,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+CLUSTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers", "cluster")
 
 
 def bytes_of(text):
@@ -69,19 +73,23 @@ def free_ports(count):
 class Job:
     """The processes of one side, with the environment of a launcher, and TensorFlow's TF_CONFIG."""
 
-    def __init__(self, side, ranks):
+    def __init__(self, side, ranks, hosts):
         port, *workers = free_ports(1 + ranks)
+        addresses = hosts or ["127.0.0.1"] * ranks
         self.processes = []
         for rank in range(ranks):
             config = {
-                "cluster": {"worker": [f"127.0.0.1:{worker}" for worker in workers]},
+                "cluster": {"worker": [f"{address}:{worker}" for address, worker in zip(addresses, workers)]},
                 "task": {"type": "worker", "index": rank},
             }
             environment = dict(
-                os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR=addresses[0], MASTER_PORT=str(port),
                 TF_CONFIG=json.dumps(config), TF_CPP_MIN_LOG_LEVEL="3",
             )
-            command = [sys.executable, os.path.abspath(sys.argv[0]), "--work", side]
+            if hosts:
+                environment["GLOO_SOCKET_IFNAME"] = "eth0"
+            place = [CLUSTER, "exec", str(rank)] if hosts else []
+            command = [*place, sys.executable, os.path.abspath(sys.argv[0]), "--work", side]
             self.processes.append(
                 subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             )
@@ -115,23 +123,9 @@ def text_of(seconds):
     return f"{seconds * 1e6:.0f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
 
 
-def main(document, other, operations, work):
-    """Of a benchmark: its text, the other side's name, its operations (the first is measured unless others are asked for), and the
-    function that is a process of a job of one side."""
-    parser = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--sizes", default="4K,64K,1M,16M", help="bytes that each process gives, with K and M")
-    parser.add_argument("--operations", default=operations[0], help=f"some of {','.join(operations)}; all: each of them")
-    parser.add_argument("--pairs", type=int, default=15)
-    sides = ("tutti", other)
-    parser.add_argument("--work", choices=sides, help=argparse.SUPPRESS)  # a process of a job
-    arguments = parser.parse_args()
-    chosen = operations if arguments.operations == "all" else tuple(arguments.operations.split(","))
-    if set(chosen) - set(operations) or arguments.ranks < 2 or arguments.pairs < 6:
-        parser.error("at least 2 ranks, at least 6 pairs, and operations that there are")
-    if arguments.work:
-        return work(arguments.work)
-    jobs = {side: Job(side, arguments.ranks) for side in sides}
+def compare(sides, chosen, arguments, hosts):
+    jobs = {side: Job(side, arguments.ranks, hosts) for side in sides}
+    other = sides[1]
     ratio = f"{other} / Tutti"
     print(f"{arguments.ranks} processes, {arguments.pairs} pairs; {ratio} above 1: Tutti is faster")
     print(f"{'':14}{'bytes':>10}{'Tutti':>12}{other:>12}{ratio:>14}   95 % limits")
@@ -152,4 +146,32 @@ def main(document, other, operations, work):
     print(f"geometric mean {statistics.geometric_mean(ratios):.2f}")
     for job in jobs.values():
         job.end()
+
+
+def main(document, other, operations, work):
+    """Of a benchmark: its text, the other side's name, its operations (the first is measured unless others are asked for), and the
+    function that is a process of a job of one side."""
+    parser = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--sizes", default="4K,64K,1M,16M", help="bytes that each process gives, with K and M")
+    parser.add_argument("--operations", default=operations[0], help=f"some of {','.join(operations)}; all: each of them")
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--hosts", type=float, metavar="RATE")
+    sides = ("tutti", other)
+    parser.add_argument("--work", choices=sides, help=argparse.SUPPRESS)  # a process of a job
+    arguments = parser.parse_args()
+    chosen = operations if arguments.operations == "all" else tuple(arguments.operations.split(","))
+    if set(chosen) - set(operations) or arguments.ranks < 2 or arguments.pairs < 6:
+        parser.error("at least 2 ranks, at least 6 pairs, and operations that there are")
+    if arguments.work:
+        return work(arguments.work)
+    if arguments.hosts is None:
+        compare(sides, chosen, arguments, [])
+        return None
+    subprocess.run([CLUSTER, "up", "--hosts", str(arguments.ranks), "--host-rate", f"{arguments.hosts}mbit"], check=True)
+    try:
+        addresses = subprocess.run([CLUSTER, "hostfile"], check=True, text=True, stdout=subprocess.PIPE).stdout.split()
+        compare(sides, chosen, arguments, addresses)
+    finally:
+        subprocess.run([CLUSTER, "down"], check=False)
     return None

@@ -7,7 +7,7 @@
 What a collective does is drawn here; what an algorithm does by `tutti-plan draw`, for every algorithm of its list.
 Topologies (examples/*.json) are drawn by `tutti-topo`, schedules of pipelines by `tutti-schedule`, which lie beside `tutti-plan`. The step of a
 training is drawn by step_picture.py from a profile of it, docs/pictures/step.json. Ratios to the peers' times are drawn by bench/curves from the
-tables of bench/RESULTS.md. A new profile is made with
+tables of bench/RESULTS.md, and losses over time by loss_picture.py from docs/pictures/loss.json, which bench/time_to_loss --json writes. A new profile is made with
 
     build/bin/tutti-run -n 8 build/bin/gpt --mesh pp=2,dp=2,tp=2 --width 256 --batch 16 --micro-batch 2 --steps 12 --write 0 --held-out 0 \\
         --profile step.json --profile-steps 1 && scripts/step_picture.py --shorten step.json >docs/pictures/step.json
@@ -24,6 +24,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import loss_picture  # noqa: E402
 import step_picture  # noqa: E402
 
 RANKS = 4
@@ -453,6 +454,8 @@ def make_all(root, tool, topo):
         made["docs/pictures/pipelines/%s.svg" % name] = schedule.run(*words, "--draw", "-").stdout.decode()
     with open(os.path.join(root, "docs/pictures/step.json"), encoding="utf-8") as file:
         made["docs/pictures/step.svg"] = step_picture.draw(json.load(file))
+    with open(os.path.join(root, "docs/pictures/loss.json"), encoding="utf-8") as file:
+        made["docs/pictures/loss.svg"] = loss_picture.draw(json.load(file))
     curves = Tool(os.path.join(root, "bench/curves")).run("-F", os.path.join(root, "bench/RESULTS.md"), "-s", MEASURED, "-m",
                                                           "2, 4 and 8 ranks on two cores of a Xeon.")
     if curves.returncode != 0:

@@ -55,6 +55,7 @@ static const struct way ways[] = {{TUTTI_COMPRESS_NONE, TUTTI_ENCODING_NONE, 1},
                                   {TUTTI_COMPRESS_ENCODED, TUTTI_ENCODING_BFLOAT16, 1},
                                   {TUTTI_COMPRESS_ENCODED, TUTTI_ENCODING_INT8, 1},
                                   {TUTTI_COMPRESS_ENCODED, TUTTI_ENCODING_INT4, 1},
+                                  {TUTTI_COMPRESS_ENCODED, TUTTI_ENCODING_MXFP8, 1},
                                   {TUTTI_COMPRESS_ENCODED, TUTTI_ENCODING_MXFP4, 1}};
 enum { WAYS = sizeof ways / sizeof *ways };
 
