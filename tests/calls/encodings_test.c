@@ -366,7 +366,7 @@ static int refusals(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(
         is_refused(tutti_allgatherv_with(x, all, eights, NULL, TUTTI_FLOAT32, &options, comm),
                    TUTTI_UNSUPPORTED,
-                   "tutti_allgatherv: options.encoding is "
+                   "tutti_allgather: options.encoding is "
                    "\"bfloat16/everywhere/required\": counts of a v form"));
     RANKS_EXPECT(is_refused(tutti_barrier_with(&options, comm), TUTTI_UNSUPPORTED,
                             "a barrier has no elements"));
