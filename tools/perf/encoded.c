@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/encoding.h"
+#include "base/option.h"
 #include "tune/rules.h"
 
 enum { TEXT_BYTES = 8192 };
@@ -35,7 +36,8 @@ static enum tutti_status find_of_messages(const struct perf_encodable *call,
         if (wrong != NULL) return TUTTI_INVALID_OPTIONS;
     } else {
         struct rules *rules;
-        const enum tutti_status status = rules_parse_encodings(getenv("TUTTI_ENCODINGS"), &rules);
+        const enum tutti_status status =
+            rules_parse_encodings(option_text(OPTION_ENCODINGS), &rules);
         if (status != TUTTI_OK) return status;
         rules_encode(rules, RULES_MESSAGES, call->count * tutti_dtype_size(call->dtype), &wish);
         rules_free(rules);
@@ -49,7 +51,8 @@ enum tutti_status perf_encoded_find(const struct tutti_comm *comm,
                                     const struct perf_encodable *call, struct perf_encoded *found)
 {
     *found = (struct perf_encoded){TUTTI_ENCODING_NONE, 0};
-    if (call->collective == NULL || (call->encoding == NULL && getenv("TUTTI_ENCODINGS") == NULL))
+    if (call->collective == NULL ||
+        (call->encoding == NULL && option_text(OPTION_ENCODINGS) == NULL))
         return TUTTI_OK;
     if (strcmp(call->collective, "send") == 0) return find_of_messages(call, found);
     char asked[128], *const text = malloc(TEXT_BYTES);
