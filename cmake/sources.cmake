@@ -135,7 +135,7 @@ tutti_folder(library src/engine
     bind.c bind_paths.c computing.c cut_unit.c deliver.c footprint.c program_links.c reduce.c run.c send.c start.c outgoing.c take.c)
 
 tutti_folder(library src/p2p
-    envelope.c match.c p2p.c)
+    envelope.c match.c p2p.c payload.c)
 
 tutti_folder(library src/gpu
     cuda.c cuda_copy.c cuda_fault.c cuda_find.c cuda_library.c cuda_memory.c cuda_open.c cuda_shares.c cuda_state.c

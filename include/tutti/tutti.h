@@ -618,7 +618,8 @@ struct tutti_call_options {
                              of tutti/encode.h, on which links, and whether it is "allowed" (where
                              it is expected to be faster) or "required": "bfloat16/hosts/allowed".
                              NULL: the communicator's rules; "none": as it is. The same on all
-                             ranks. UNSUPPORTED: elements that the encoding does not take, an op
+                             ranks; of a message see recv. UNSUPPORTED: elements that the
+                             encoding does not take, an op
                              other than sum and avg, a v form, a barrier; a deterministic call that
                              reduces, or does not say "required". */
 };
@@ -862,7 +863,15 @@ TUTTI_OPERATION enum tutti_status tutti_send(const void *send, size_t count, enu
 /* recv: at most count elements of the same dtype from rank peer or TUTTI_ANY_RANK, with that tag or
  * TUTTI_ANY_TAG. message may be NULL; otherwise it belongs to the recv until the recv is done and
  * has filled it. TRUNCATED: the message is longer, or of another dtype; it is lost, and the
- * communicator lives on. */
+ * communicator lives on.
+ *
+ * options.encoding, and the rules for "send" of the communicator, are for messages, too. The rank
+ * that sends decides: with "allowed" where the message is expected to be faster, never within a
+ * host. The buffer that is sent stays as it is, and what is received was rounded once. A recv takes
+ * a message that is encoded as the recv allows, or not encoded; but not the latter where the recv
+ * requires an encoding. MISMATCH: the message came otherwise, or is encoded and of another dtype;
+ * the text names both ranks. The message is lost, its sender is done, and the communicator lives
+ * on. A message to the own rank goes as it is. */
 TUTTI_OPERATION enum tutti_status tutti_recv(void *recv, size_t count, enum tutti_dtype dtype,
                                              int peer, int tag, struct tutti_message *message,
                                              struct tutti_comm *comm);

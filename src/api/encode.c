@@ -9,7 +9,7 @@
 #include "encoding/encoding.h"
 
 /* "float16, bfloat16, ..." */
-#define NAME(enumerator, name, elements, bytes, takes_halves) ", " #name
+#define NAME(enumerator, name, ...) ", " #name
 static const char *encoding_names(void)
 {
     static const char names[] = ENCODING_LIST(NAME);

@@ -5,14 +5,33 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "call/communicator.h"
+#include "call/encoded.h"
 #include "call/faulted.h"
 #include "call/group.h"
 #include "call/message_call.h"
 #include "call/staged.h"
 #include "team/options.h"
 
+static enum tutti_status check_encoding(const char *name, const char *text,
+                                        const struct tutti_comm *comm, struct message_call *call)
+{
+    struct encoding_wish wish;
+    const char *const wrong = encoding_wish_parse(text, &wish);
+    if (wrong != NULL)
+        return error_set(TUTTI_INVALID_OPTIONS, "tutti_%s: options.encoding is \"%.40s\": %s", name,
+                         text, wrong);
+    const struct call_to_encode asked = {.collective = COLLECTIVE_BROADCAST,
+                                         .dtype = call->dtype,
+                                         .deterministic = comm->team.settings.deterministic};
+    const char *const why = call_encoding_why_never(&asked, &wish);
+    call->encoding = encoding_wish_pack(&wish);
+    return why == NULL ? TUTTI_OK
+                       : error_set(TUTTI_UNSUPPORTED, "tutti_%s: options.encoding is \"%.40s\": %s",
+                                   name, text, why);
+}
+
 static enum tutti_status check_options(const char *name, const struct tutti_call_options *options,
-                                       struct message_call *call)
+                                       const struct tutti_comm *comm, struct message_call *call)
 {
     struct tutti_call_options own;
     TRY(options_for_call(options, &own));
@@ -27,6 +46,7 @@ static enum tutti_status check_options(const char *name, const struct tutti_call
                          "algorithms, is \"%.40s\"",
                          name, own.algorithm);
     if (own.timeout_ns != 0) call->timeout_ns = own.timeout_ns;
+    if (own.encoding != NULL) TRY(check_encoding(name, own.encoding, comm, call));
     return TUTTI_OK;
 }
 
@@ -56,7 +76,7 @@ static enum tutti_status check(const struct message_call *given,
     *call = *given;
     if (given->result != NULL) call->result_bytes = given->result->size_bytes;
     call->timeout_ns = comm->team.settings.timeout_ns;
-    if (options != NULL) TRY(check_options(name, options, call));
+    if (options != NULL) TRY(check_options(name, options, comm, call));
     const enum tutti_status status = staged_find(call);
     return status == TUTTI_OK ? TUTTI_OK : faulted_message(comm, call, status);
 }

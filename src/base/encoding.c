@@ -6,9 +6,10 @@ static const struct {
     const char *name;
     unsigned unit_elements, unit_bytes;
     bool takes_halves;
-} encodings[ENCODING_COUNT] = {[TUTTI_ENCODING_NONE] = {"none", 1, 0, false},
-#define X(enumerator, name, unit_elements, unit_bytes, takes_halves) \
-    [enumerator] = {#name, unit_elements, unit_bytes, takes_halves},
+    double error, largest;
+} encodings[ENCODING_COUNT] = {[TUTTI_ENCODING_NONE] = {"none", 1, 0, false, 0, 0},
+#define X(enumerator, name, unit_elements, unit_bytes, takes_halves, error, largest) \
+    [enumerator] = {#name, unit_elements, unit_bytes, takes_halves, error, largest},
                                ENCODING_LIST(X)
 #undef X
 };
@@ -27,6 +28,16 @@ unsigned encoding_unit_elements(enum tutti_encoding encoding)
 unsigned encoding_unit_bytes(enum tutti_encoding encoding)
 {
     return encodings[encoding].unit_bytes;
+}
+
+double encoding_error_max(enum tutti_encoding encoding)
+{
+    return encodings[encoding].error;
+}
+
+double encoding_largest(enum tutti_encoding encoding)
+{
+    return encodings[encoding].largest;
 }
 
 enum tutti_encoding encoding_from_name(const char *name)

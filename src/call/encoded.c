@@ -43,16 +43,23 @@ static const int *places_of(const struct tutti_comm *comm, enum encoded_links li
     return NULL;
 }
 
-void call_encoding_find(const struct tutti_comm *comm, const struct call_to_encode *call,
-                        struct call_encoding *found)
+/* Fills in the wish; false: there is none, or it cannot be. */
+static bool find_wish(const struct tutti_comm *comm, const struct call_to_encode *call,
+                      enum collective rules_for, struct call_encoding *found)
 {
     *found = (struct call_encoding){.wish = encoding_wish_unpack(call->wish)};
     if (call->wish == 0 &&
-        !rules_encode(comm->team.settings.encodings, call->collective, call->bytes, &found->wish))
-        return;
-    if (found->wish.encoding == TUTTI_ENCODING_NONE) return;
+        !rules_encode(comm->team.settings.encodings, rules_for, call->bytes, &found->wish))
+        return false;
+    if (found->wish.encoding == TUTTI_ENCODING_NONE) return false;
     found->why_not = call_encoding_why_never(call, &found->wish);
-    if (found->why_not != NULL) return;
+    return found->why_not == NULL;
+}
+
+void call_encoding_find(const struct tutti_comm *comm, const struct call_to_encode *call,
+                        struct call_encoding *found)
+{
+    if (!find_wish(comm, call, call->collective, found)) return;
     const int *const places = places_of(comm, found->wish.links);
     if (!rounding_on_any(places, comm->team.size)) {
         found->why_not = found->wish.links == ENCODED_RACKS ? "there is no link between racks"
@@ -61,6 +68,24 @@ void call_encoding_find(const struct tutti_comm *comm, const struct call_to_enco
     }
     found->places = places;
     found->encoding = encoding_of(found->wish.encoding, call->dtype);
+}
+
+void call_encoding_find_message(const struct tutti_comm *comm, uint16_t wish, enum tutti_dtype dtype,
+                                size_t bytes, int peer, struct call_encoding *found)
+{
+    const struct call_to_encode call = {.collective = COLLECTIVE_BROADCAST,
+                                        .dtype = dtype,
+                                        .bytes = bytes,
+                                        .deterministic = comm->team.settings.deterministic,
+                                        .wish = wish};
+    if (!find_wish(comm, &call, RULES_MESSAGES, found)) return;
+    const int *const places = places_of(comm, found->wish.links);
+    if (places == NULL || places[comm->team.rank] == places[peer]) {
+        found->why_not = "the permission is not for the link between these ranks";
+        return;
+    }
+    found->places = places;
+    found->encoding = encoding_of(found->wish.encoding, dtype);
 }
 
 /* Nothing is encoded after all. */
@@ -122,4 +147,50 @@ enum tutti_status call_encoding_choose(struct choose_call *wanted, struct call_e
     *wanted = encoded_call;
     *choice = encoded;
     return TUTTI_OK;
+}
+
+/* Two ranks on two hosts of a communicator. */
+struct couple {
+    struct tune_site site;
+    struct algo_levels levels;
+    int groups[2][2];
+};
+
+static void couple_of(const struct tutti_comm *comm, int peer, struct couple *couple)
+{
+    const struct algo_levels *const levels = comm->team.members.site.levels;
+    *couple = (struct couple){.site = comm->team.members.site, .groups = {{0, 1}, {0, 1}}};
+    couple->levels.level_count = levels->level_count > 1 ? 2 : 1;
+    if (couple->levels.level_count > 1 &&
+        levels->group_of[1][comm->team.rank] == levels->group_of[1][peer])
+        couple->groups[1][1] = 0;
+    couple->levels.group_of[0] = couple->groups[0];
+    couple->levels.group_of[1] = couple->groups[1];
+    couple->site.levels = &couple->levels;
+    couple->site.rank_count = 2;
+    couple->site.cores_of = NULL;
+    couple->site.order = NULL;
+    couple->site.table = NULL;
+    couple->site.loaded_count = 0;
+    couple->site.fingerprint =
+        tune_site_fingerprint(&couple->site, (uint64_t)couple->groups[1][1] + 1);
+}
+
+enum tutti_status call_encoding_choose_message(const struct tutti_comm *comm, enum tutti_dtype dtype,
+                                               size_t bytes, int peer, struct call_encoding *found)
+{
+    const struct algo_levels *const levels = comm->team.members.site.levels;
+    struct couple couple;
+    struct choice choice;
+    if (found->encoding == NULL || found->wish.is_required) return TUTTI_OK;
+    if (levels == NULL || levels->group_of[0][comm->team.rank] == levels->group_of[0][peer]) {
+        found->encoding = NULL;
+        found->why_not = "both ranks are on one host, where encoding costs more than it saves";
+        return TUTTI_OK;
+    }
+    couple_of(comm, peer, &couple);
+    struct choose_call wanted = {
+        .question = {.collective = COLLECTIVE_BROADCAST, .dtype = dtype, .bytes = bytes},
+        .site = &couple.site};
+    return call_encoding_choose(&wanted, found, &choice);
 }

@@ -4,6 +4,9 @@
  *     wish of the call ──┐
  *     rules, by size ────┴─► can it? ──► places: the links between which ranks are encoded ──► the choice of the algorithm
  *                              └─ no: a wish of the call is refused; of the rules, the call goes as it is
+ *
+ * Messages are encoded by their senders, as if each was a broadcast on two ranks. What a receive
+ * agrees to follows from its own wish, and from dtype, size and sender of the message.
  */
 #ifndef TUTTI_CALL_ENCODED_H
 #define TUTTI_CALL_ENCODED_H
@@ -42,6 +45,14 @@ void call_encoding_find(const struct tutti_comm *comm, const struct call_to_enco
  * found->why_not says why. The errors of choose_algorithm. */
 enum tutti_status call_encoding_choose(struct choose_call *wanted, struct call_encoding *found,
                                        struct choice *choice);
+/* A message between this rank and `peer`, with that wish of the call, packed. Of a receive it is
+ * what the receive agrees to. Domain held. */
+void call_encoding_find_message(const struct tutti_comm *comm, uint16_t wish, enum tutti_dtype dtype,
+                                size_t bytes, int peer, struct call_encoding *found);
+/* What the rank that sends does: of a permission that is not required, whether the model expects it
+ * to be faster. As call_encoding_choose. NO_MEMORY. Domain held. */
+enum tutti_status call_encoding_choose_message(const struct tutti_comm *comm, enum tutti_dtype dtype,
+                                               size_t bytes, int peer, struct call_encoding *found);
 /* Why such a call cannot be encoded so at all, a static text; NULL: it can, or the wish is none. */
 const char *call_encoding_why_never(const struct call_to_encode *call,
                                     const struct encoding_wish *wish);

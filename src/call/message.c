@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "call/communicator.h"
 #include "call/diagnose.h"
+#include "call/encoded.h"
 #include "call/message.h"
 #include "call/request.h"
 #include "call/staged.h"
@@ -120,6 +121,49 @@ static enum tutti_status truncated(const struct message_request *request)
                      tutti_dtype_name(m->sent_dtype), m->message_tag);
 }
 
+/* A receive did not agree to the encoding of a message. */
+static enum tutti_status mismatched(const struct message_request *request)
+{
+    const struct p2p_request *m = &request->message;
+    const struct tutti_comm *comm = request->base.comm;
+    char what[96], who[128], asks[ENCODING_WISH_TEXT_MAX + 32] = "allows no encoding of it";
+    struct call_encoding own;
+    message_describe(&request->call, what, sizeof what);
+    health_name_rank(&comm->health, m->source, who, sizeof who);
+    call_encoding_find_message(comm, request->call.encoding, m->dtype, m->sent_bytes, m->source,
+                               &own);
+    if (own.encoding != NULL) {
+        char wish[ENCODING_WISH_TEXT_MAX];
+        encoding_wish_describe(&own.wish, wish, sizeof wish);
+        snprintf(asks, sizeof asks, "asks for %s", wish);
+    }
+    return error_set(
+        TUTTI_MISMATCH, "%s: %s sent %zu elements of %s with tag %d, encoded as %s, and rank %d %s",
+        what, who, m->sent_bytes / dtype_size(m->sent_dtype), tutti_dtype_name(m->sent_dtype),
+        m->message_tag, m->encoding != NULL ? m->encoding->name : "none", comm->team.rank, asks);
+}
+
+static enum tutti_status received(const struct message_request *request)
+{
+    switch (request->message.status) {
+    case TUTTI_TRUNCATED: return truncated(request);
+    case TUTTI_MISMATCH: return mismatched(request);
+    default: return request->message.status;
+    }
+}
+
+/* p2p asks this of a message that has met a receive; the domain is held. */
+static bool agrees(const struct p2p_request *message)
+{
+    const struct message_request *request =
+        (const struct message_request *)((const char *)message -
+                                         offsetof(struct message_request, message));
+    struct call_encoding own;
+    call_encoding_find_message(request->base.comm, request->call.encoding, message->sent_dtype,
+                               message->sent_bytes, message->source, &own);
+    return message->encoding == own.encoding || (message->encoding == NULL && !own.wish.is_required);
+}
+
 /* p2p calls this when a message is done; the domain is held. */
 static void finished(struct p2p_request *message)
 {
@@ -134,8 +178,7 @@ static void finished(struct p2p_request *message)
         SIZED_WRITE(tutti_message, result, request->call.result_bytes, &own);
     }
     take_out(request->base.comm, request);
-    request_finish(&request->base,
-                   message->status == TUTTI_TRUNCATED ? truncated(request) : message->status);
+    request_finish(&request->base, received(request));
 }
 
 /* --------------------------------------------------------------------------------------- moving */
@@ -145,7 +188,9 @@ static enum tutti_status open_p2p(struct tutti_comm *comm)
     board_begin_messages(comm->health.board);
     struct p2p_options options = {.unexpected_count_max = UNEXPECTED_COUNT_MAX,
                                   .shares_cores = comm->team.members.oversubscribed,
-                                  .finished = finished};
+                                  .finished = finished,
+                                  .agrees = agrees,
+                                  .level = comm->team.settings.level};
     TRY(options_unexpected(&options.unexpected_bytes_max));
     TRY(recorder_init(&comm->health.message_recorder));
     struct transport *transport = comm->team.transports.set.all;
@@ -211,6 +256,20 @@ static void record(struct tutti_comm *comm, struct message_request *request)
                    call->count, call->peer, (uint64_t)(int64_t)call->tag, NULL);
 }
 
+/* How a message goes to its receiver. Of a receive it follows when a message has met it. */
+static enum tutti_status find_encoding(const struct tutti_comm *comm,
+                                       const struct message_call *call, struct p2p_request *message)
+{
+    struct call_encoding found;
+    message->minds_encoding = call->encoding != 0 || comm->team.settings.encodings != NULL;
+    if (!message->minds_encoding || !call->is_send) return TUTTI_OK;
+    call_encoding_find_message(comm, call->encoding, call->dtype, message->bytes, call->peer,
+                               &found);
+    TRY(call_encoding_choose_message(comm, call->dtype, message->bytes, call->peer, &found));
+    message->encoding = found.encoding;
+    return TUTTI_OK;
+}
+
 static enum tutti_status begin(struct tutti_comm *comm, struct message_request *request)
 {
     const struct message_call *call = &request->call;
@@ -223,6 +282,7 @@ static enum tutti_status begin(struct tutti_comm *comm, struct message_request *
                                             .dtype = call->dtype,
                                             .peer = call->peer,
                                             .tag = call->tag};
+    TRY(find_encoding(comm, call, &request->message));
     record(comm, request);
     add(comm, request);
     const enum tutti_status status = p2p_start(comm->messages.p2p, &request->message);

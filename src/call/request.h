@@ -94,6 +94,7 @@ struct message_call {
     size_t count;
     enum tutti_dtype dtype;
     int peer, tag;
+    uint16_t encoding; /* the wish of the call: encoding_wish_pack; 0: the rules of the communicator decide */
     uint64_t timeout_ns;
     struct tutti_message *result; /* where a recv says what it received, or NULL */
     size_t result_bytes;          /* size of *result, as the caller was compiled */

@@ -236,8 +236,7 @@ static void subtract(unsigned char *to, const unsigned char *from, const unsigne
 
 const struct codec_table codec_table_scalar = {.codecs =
                                                    {
-#define X(enumerator, name, unit_elements, unit_bytes, takes_halves) \
-    [enumerator] = {encode_##name, decode_##name},
+#define X(enumerator, name, ...) [enumerator] = {encode_##name, decode_##name},
                                                        ENCODING_LIST(X)
 #undef X
                                                    },

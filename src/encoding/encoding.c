@@ -20,7 +20,7 @@ struct entry {
 #define ID(encoding, dtype) (0x656e636f64690000u | (uint64_t)(encoding) << 8 | (uint64_t)(dtype))
 #define ENTRY(dtype, enumerator, name, elements, bytes) \
     [enumerator][dtype] = {{#name, ID(enumerator, dtype), elements, bytes}, enumerator, dtype},
-#define X(enumerator, name, elements, bytes, takes_halves) \
+#define X(enumerator, name, elements, bytes, ...) \
     FOR_DTYPES(ENTRY, enumerator, name, elements, bytes)
 static const struct entry entries[ENCODING_COUNT][DTYPE_COUNT] = {ENCODING_LIST(X)};
 #undef X

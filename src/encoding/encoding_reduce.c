@@ -15,7 +15,7 @@ enum {
     ENCODED_BYTES = BLOCK_ELEMENTS * 2, /* the most that a block has when encoded */
     GROUP = 4                           /* sources that are decoded at once */
 };
-#define X(enumerator, name, elements, bytes, takes_halves)                     \
+#define X(enumerator, name, elements, bytes, ...)                              \
     _Static_assert(BLOCK_ELEMENTS % (elements) == 0 &&                         \
                        BLOCK_ELEMENTS / (elements) * (bytes) <= ENCODED_BYTES, \
                    "a block holds whole units, and has room for them when they are encoded");

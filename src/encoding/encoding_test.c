@@ -229,6 +229,32 @@ static void any_bytes_decode_alike_at_every_level(void **state)
         }
 }
 
+/* Of a unit whose largest number is normal in the encoding, and no larger than it may be. */
+static void no_error_is_beyond_the_bound(void **state)
+{
+    static float values[128], back[128];
+    static unsigned char bytes[256];
+    (void)state;
+    for (int round = 0; round < 2000; round++)
+        for (enum tutti_encoding encoding = 1; (unsigned)encoding < ENCODING_COUNT; encoding++) {
+            const struct kernel_encoding *const format = encoding_of(encoding, TUTTI_FLOAT32);
+            const double most = fmin(encoding_largest(encoding), 0x1p40);
+            double largest = 0;
+            for (unsigned i = 0; i < format->unit_elements; i++) {
+                const double share = (double)random_below(1000001) / 500000 - 1;
+                values[i] =
+                    (float)(most * (round % 2 ? share : copysign(1 - share * share / 99, share)));
+                largest = fmax(largest, fabs((double)values[i]));
+            }
+            if (largest < most / 1000) continue;
+            encoding_encode(KERNEL_SCALAR, format, values, format->unit_elements, bytes);
+            encoding_decode(KERNEL_SCALAR, format, bytes, format->unit_elements, back);
+            for (unsigned i = 0; i < format->unit_elements; i++)
+                assert_true(fabs((double)back[i] - (double)values[i]) <=
+                            encoding_error_max(encoding) * largest);
+        }
+}
+
 int main(void)
 {
     print_message("seed %#llx\n", (unsigned long long)random_state);
@@ -237,6 +263,7 @@ int main(void)
         cmocka_unit_test(every_level_gives_the_bits_of_the_scalar_level),
         cmocka_unit_test(every_16_bit_element_keeps_its_bytes),
         cmocka_unit_test(any_bytes_decode_alike_at_every_level),
+        cmocka_unit_test(no_error_is_beyond_the_bound),
     };
     return cmocka_run_group_tests_name("encoding", tests, NULL, NULL);
 }

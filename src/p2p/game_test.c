@@ -343,8 +343,13 @@ static void soak(enum kind kind, int round)
     static struct game game;
     game = (struct game){.random = seed + (uint64_t)round * 1000 + (uint64_t)kind};
     game.any_source = roll(&game, 3) > 0;
-    const struct p2p_options options = {eagers[roll(&game, 5)], byte_bounds[roll(&game, 4)],
-                                        count_bounds[roll(&game, 4)], roll(&game, 2) > 0, NULL};
+    const struct p2p_options options = {eagers[roll(&game, 5)],
+                                        byte_bounds[roll(&game, 4)],
+                                        count_bounds[roll(&game, 4)],
+                                        roll(&game, 2) > 0,
+                                        NULL,
+                                        NULL,
+                                        KERNEL_SCALAR};
     const int size = kind == LOCAL_COPIES ? 2 : 1 + (int)roll(&game, RANKS_MAX);
     game.world = world_open(kind, size, options, seed);
     size_t piece;

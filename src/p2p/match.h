@@ -53,9 +53,10 @@ struct arrival {
     struct arrival *older_of_source, *newer_of_source, *older, *newer;
     int source, tag;
     enum tutti_dtype dtype;
-    size_t bytes;   /* of the message */
-    bool announced; /* its payload is still with its sender */
-    uint64_t id;    /* of the announcement */
+    const struct kernel_encoding *encoding; /* of its payload, which waits as it came; NULL: none */
+    size_t bytes;                           /* of the message, in memory */
+    bool announced;                         /* its payload is still with its sender */
+    uint64_t id;                            /* of the announcement */
     struct link_reference reference;
     struct p2p_request *sender; /* announced by this rank to itself */
     uint32_t size_class;

@@ -12,6 +12,7 @@
  *     announced (the receiver's order).
  *
  * Copies: an eager payload is copied into the link and out of it, once more if nobody expected it.
+ * The copies into and out of the link encode and decode; sizes are bytes of memory (engine/wire.h).
  * A rendezvous payload is copied once where the receiver can read it, else twice, through slots
  * that stay in cache.
  */
@@ -25,6 +26,8 @@
 #include "base/status.h"
 #include "p2p/envelope.h"
 #include "p2p/match.h"
+#include "p2p/meet.h"
+#include "p2p/payload.h"
 
 enum {
     MESSAGES_A_PASS = 16, /* per peer and kind, so that nobody starves */
@@ -42,10 +45,12 @@ struct outlet {
 
 /* The eager message of which a part has come. */
 struct incoming {
-    size_t left;                 /* 0: there is none */
-    char *destination;           /* for the bytes that are left; NULL: they go nowhere */
-    struct p2p_request *request; /* done when all has come; or NULL */
-    struct arrival *arrival;     /* that waits for its request meanwhile; or NULL */
+    size_t left;                            /* of memory; 0: there is none */
+    enum tutti_dtype dtype;                 /* of its sender */
+    const struct kernel_encoding *encoding; /* NULL: it is not encoded */
+    char *destination;                      /* for the bytes that are left; NULL: they go nowhere */
+    struct p2p_request *request;            /* done when all has come; or NULL */
+    struct arrival *arrival; /* that waits for its request meanwhile, as it came; or NULL */
 };
 
 struct peer {
@@ -73,6 +78,8 @@ struct p2p {
     size_t coming_count; /* of them: receives whose payloads were asked for, or are being copied */
     size_t referred_count; /* of them: sends whose receivers may copy the payloads at any time */
     void (*finished)(struct p2p_request *request);
+    bool (*agrees)(const struct p2p_request *receive);
+    enum kernel_level level;
     struct matcher matcher;
     struct peer peers[];
 };
@@ -86,19 +93,6 @@ static void finish(struct p2p *p2p, struct p2p_request *request, enum tutti_stat
     request->status = status;
     request->done = true;
     if (p2p->finished != NULL) p2p->finished(request);
-}
-
-/* Writes down which message a receive has got, and tells whether it takes it. */
-static bool identify(struct p2p_request *request, int source, int tag, enum tutti_dtype dtype,
-                     size_t bytes)
-{
-    request->source = source;
-    request->message_tag = tag;
-    request->sent_dtype = dtype;
-    request->sent_bytes = bytes;
-    const bool fits = dtype == request->dtype && bytes <= request->bytes;
-    request->received_bytes = fits ? bytes : 0;
-    return fits;
 }
 
 static const struct path_sizes *sizes_of(const struct p2p *p2p)
@@ -180,7 +174,7 @@ static enum tutti_status open_in(struct p2p *p2p, int rank, int channel, struct 
 static bool goes_by_reference(const struct p2p *p2p, struct link_tx *link,
                               const struct p2p_request *request, bool both_ways)
 {
-    if (request->moved_bytes > 0) return false;
+    if (request->moved_bytes > 0 || request->encoding != NULL) return false;
     const struct path_case message = {.bytes = request->bytes,
                                       .traffic = both_ways ? PATH_MESSAGE_BOTH_WAYS : PATH_MESSAGE,
                                       .readers = PATH_TO_ONE,
@@ -203,7 +197,8 @@ static enum tutti_status open_for_send(struct p2p *p2p, const struct p2p_request
     struct peer *const peer = &p2p->peers[rank];
     if (request->state == SEND_EAGER) {
         const size_t room = p2p->piece_bytes - sizeof(struct envelope);
-        const size_t bytes = request->bytes < room ? request->bytes : room;
+        const size_t whole = payload_on_link(request->encoding, request->dtype, request->bytes);
+        const size_t bytes = whole < room ? whole : room;
         return open_out(p2p, rank, P2P_CHANNEL_MESSAGES, sizeof(struct envelope) + bytes,
                         &peer->messages_out);
     }
@@ -240,10 +235,11 @@ static struct link_reference reference_to(const struct p2p *p2p, struct link_tx 
 static enum push_result push_announcement(struct p2p *p2p, struct link_tx *link,
                                           struct p2p_request *request)
 {
-    const struct announcement announcement = {
-        {ENVELOPE_ANNOUNCEMENT, (uint8_t)request->dtype, 0, request->tag, request->bytes},
-        p2p->announced_count,
-        reference_to(p2p, link, request)};
+    const struct announcement announcement = {{ENVELOPE_ANNOUNCEMENT, (uint8_t)request->dtype,
+                                               payload_encoding(request), 0, request->tag,
+                                               request->bytes},
+                                              p2p->announced_count,
+                                              reference_to(p2p, link, request)};
     void *const place = link->ops->reserve(link, sizeof announcement);
     if (place == NULL) return PUSH_BLOCKED;
     memcpy(place, &announcement, sizeof announcement);
@@ -258,17 +254,17 @@ static enum push_result push_announcement(struct p2p *p2p, struct link_tx *link,
 static enum push_result push_eager(struct p2p *p2p, struct link_tx *link,
                                    struct p2p_request *request)
 {
-    const struct envelope envelope = {ENVELOPE_EAGER, (uint8_t)request->dtype, 0, request->tag,
-                                      request->bytes};
+    const struct envelope envelope = {
+        ENVELOPE_EAGER, (uint8_t)request->dtype, payload_encoding(request), 0,
+        request->tag,   request->bytes};
     const size_t head_bytes = request->moved_bytes == 0 ? sizeof envelope : 0;
-    size_t bytes = request->bytes - request->moved_bytes;
-    if (bytes > p2p->piece_bytes - head_bytes) bytes = p2p->piece_bytes - head_bytes;
-    char *const place = link->ops->reserve(link, head_bytes + bytes);
+    size_t on_link;
+    const size_t bytes = payload_next(request, p2p->piece_bytes - head_bytes, &on_link);
+    char *const place = link->ops->reserve(link, head_bytes + on_link);
     if (place == NULL) return PUSH_BLOCKED;
     memcpy(place, &envelope, head_bytes);
-    copy(place + head_bytes, (const char *)request->buffer + request->moved_bytes, bytes);
-    link->ops->commit(link, head_bytes + bytes);
-    request->moved_bytes += bytes;
+    payload_put(p2p->level, request, place + head_bytes, bytes);
+    link->ops->commit(link, head_bytes + on_link);
     return request->moved_bytes == request->bytes ? PUSH_ALL : PUSH_PART;
 }
 
@@ -295,13 +291,12 @@ static bool push_messages(struct p2p *p2p, struct peer *peer)
 static enum push_result push_payload_copy(const struct p2p *p2p, struct link_tx *link,
                                           struct p2p_request *request)
 {
-    size_t bytes = request->bytes - request->moved_bytes;
-    if (bytes > p2p->payload_piece_bytes) bytes = p2p->payload_piece_bytes;
-    void *const place = link->ops->reserve(link, bytes);
+    size_t on_link;
+    const size_t bytes = payload_next(request, p2p->payload_piece_bytes, &on_link);
+    void *const place = link->ops->reserve(link, on_link);
     if (place == NULL) return PUSH_BLOCKED;
-    memcpy(place, (const char *)request->buffer + request->moved_bytes, bytes);
-    link->ops->commit(link, bytes);
-    request->moved_bytes += bytes;
+    payload_put(p2p->level, request, place, bytes);
+    link->ops->commit(link, on_link);
     return request->moved_bytes == request->bytes ? PUSH_ALL : PUSH_PART;
 }
 
@@ -355,17 +350,28 @@ static enum link_state look(struct p2p *p2p, int rank, struct link_rx *link, str
     return state;
 }
 
-/* Payload of the eager message that is coming. */
-static void feed(struct p2p *p2p, struct incoming *incoming, const void *data, size_t bytes)
+/* Payload of the eager message that is coming; what waits for its receive stays encoded. False: it
+ * is too long, or ends within a unit. */
+static bool feed(struct p2p *p2p, struct incoming *incoming, const void *data, size_t on_link)
 {
-    if (incoming->destination != NULL && bytes > 0) {
-        memcpy(incoming->destination, data, bytes);
+    size_t bytes = on_link;
+    if (incoming->encoding == NULL ? on_link > incoming->left
+                                   : !wire_to_memory(incoming->encoding, dtype_size(incoming->dtype),
+                                                     on_link, incoming->left, &bytes))
+        return false;
+    if (incoming->arrival != NULL) {
+        copy(incoming->destination, data, on_link);
+        incoming->destination += on_link;
+    } else if (incoming->destination != NULL) {
+        payload_get(p2p->level, incoming->encoding, incoming->dtype, data, bytes,
+                    incoming->destination);
         incoming->destination += bytes;
     }
     incoming->left -= bytes;
-    if (incoming->left > 0) return;
+    if (incoming->left > 0) return true;
     if (incoming->request != NULL) finish(p2p, incoming->request, TUTTI_OK);
     *incoming = (struct incoming){0};
+    return true;
 }
 
 /* A receive has met an announcement: it says so, or copies first. */
@@ -389,16 +395,23 @@ static void receive_posted(struct p2p *p2p, int source, const struct announcemen
                            struct p2p_request *request)
 {
     const struct envelope *envelope = &message->envelope;
-    const bool fits = identify(request, source, envelope->tag, (enum tutti_dtype)envelope->dtype,
-                               envelope->bytes);
+    const struct meeting met = {source,
+                                envelope->tag,
+                                (enum tutti_dtype)envelope->dtype,
+                                envelope->bytes,
+                                envelope_encoding(envelope),
+                                p2p->agrees};
+    const bool fits = meet(&met, request);
     if (envelope->kind == ENVELOPE_ANNOUNCEMENT) {
         answer(p2p, request, message->id, &message->reference, fits);
         return;
     }
     p2p->peers[source].incoming = (struct incoming){.left = envelope->bytes,
+                                                    .dtype = met.dtype,
+                                                    .encoding = met.encoding,
                                                     .destination = fits ? request->buffer : NULL,
                                                     .request = fits ? request : NULL};
-    if (!fits) finish(p2p, request, TUTTI_TRUNCATED);
+    if (!fits) finish(p2p, request, request->status);
 }
 
 /* A new message has nobody to receive it yet; false where there is no room for it to wait. */
@@ -406,17 +419,24 @@ static bool keep_unexpected(struct p2p *p2p, int source, const struct announceme
 {
     const struct envelope *envelope = &message->envelope;
     const bool announced = envelope->kind == ENVELOPE_ANNOUNCEMENT;
+    const enum tutti_dtype dtype = (enum tutti_dtype)envelope->dtype;
+    const struct kernel_encoding *const encoding = envelope_encoding(envelope);
     struct arrival *const arrival =
-        match_add_arrival(&p2p->matcher, source, envelope->tag, announced ? 0 : envelope->bytes);
+        match_add_arrival(&p2p->matcher, source, envelope->tag,
+                          announced ? 0 : payload_on_link(encoding, dtype, envelope->bytes));
     if (arrival == NULL) return false;
-    arrival->dtype = (enum tutti_dtype)envelope->dtype;
+    arrival->dtype = dtype;
+    arrival->encoding = encoding;
     arrival->bytes = envelope->bytes;
     arrival->announced = announced;
     arrival->id = message->id;
     arrival->reference = message->reference;
     if (!announced)
-        p2p->peers[source].incoming = (struct incoming){
-            .left = envelope->bytes, .destination = arrival->payload, .arrival = arrival};
+        p2p->peers[source].incoming = (struct incoming){.left = envelope->bytes,
+                                                        .dtype = dtype,
+                                                        .encoding = encoding,
+                                                        .destination = arrival->payload,
+                                                        .arrival = arrival};
     return true;
 }
 
@@ -440,20 +460,18 @@ static bool take_message(struct p2p *p2p, int source, const struct link_view *vi
         hold_back(p2p, peer);
         return false;
     }
-    if (!announced)
-        feed(p2p, &peer->incoming, (const char *)view->data + sizeof message.envelope,
-             view->bytes - sizeof message.envelope);
-    return true;
+    return announced ||
+           feed(p2p, &peer->incoming, (const char *)view->data + sizeof message.envelope,
+                view->bytes - sizeof message.envelope) ||
+           blame(p2p, source, "it is not as long as it says");
 }
 
 /* A later piece. */
 static bool take_piece(struct p2p *p2p, int source, const struct link_view *view)
 {
     struct incoming *const incoming = &p2p->peers[source].incoming;
-    if (view->bytes == 0 || view->bytes > incoming->left)
-        return blame(p2p, source, "it is not as long as it says");
-    feed(p2p, incoming, view->data, view->bytes);
-    return true;
+    return (view->bytes > 0 && feed(p2p, incoming, view->data, view->bytes)) ||
+           blame(p2p, source, "it is not as long as it says");
 }
 
 static bool receive_messages(struct p2p *p2p, int source)
@@ -488,7 +506,7 @@ static bool push_answers(struct p2p *p2p, struct peer *peer)
         link->ops->commit(link, sizeof answer);
         struct p2p_request *const request = queue_take(&peer->answers, NULL);
         if (state != RECV_COME) {
-            finish(p2p, request, state == RECV_DROP ? TUTTI_TRUNCATED : TUTTI_OK);
+            finish(p2p, request, request->status);
             continue;
         }
         queue_push(&peer->coming, request);
@@ -537,7 +555,9 @@ static bool receive_answers(struct p2p *p2p, int rank)
 /* The next bytes of a link are the rest of a payload. */
 static void expect(struct link_rx *link, struct p2p_request *request, size_t left)
 {
-    if (request->is_expected || (link->capabilities & LINK_PLACES_DIRECTLY) == 0) return;
+    if (request->is_expected || request->encoding != NULL ||
+        (link->capabilities & LINK_PLACES_DIRECTLY) == 0)
+        return;
     request->is_expected = true;
     link->ops->place_directly(link, (char *)request->buffer + request->moved_bytes, left);
 }
@@ -558,17 +578,14 @@ static bool receive_payloads(struct p2p *p2p, int source)
             expect(link, request, left);
             break;
         }
-        if (state == LINK_FAULT || view.bytes == 0 || view.bytes > left) {
+        size_t bytes;
+        if (state == LINK_FAULT || !payload_take(p2p->level, link, &view, budget, request, &bytes)) {
             blame(p2p, source, "its payload is not as long as announced");
             break;
         }
-        char *const destination = (char *)request->buffer + request->moved_bytes;
-        const size_t bytes = view.bytes < budget ? view.bytes : budget;
-        if (view.data == NULL && !link->ops->take(link, destination, bytes)) break;
-        if (view.data != NULL && view.data != destination) memcpy(destination, view.data, bytes);
+        if (bytes == 0) break;
         link->ops->consume(link, bytes);
-        budget -= bytes;
-        request->moved_bytes += bytes;
+        budget -= bytes < budget ? bytes : budget;
         if (request->moved_bytes < request->sent_bytes) continue;
         queue_take(&peer->coming, NULL);
         p2p->coming_count--;
@@ -607,10 +624,10 @@ static bool copy_referred(struct p2p *p2p, int source)
 
 static void receive_own(struct p2p *p2p, struct p2p_request *receive, struct p2p_request *send)
 {
-    const bool fits = identify(receive, p2p->rank, send->tag, send->dtype, send->bytes);
-    if (fits && send->bytes > 0) memmove(receive->buffer, send->buffer, send->bytes);
+    const struct meeting met = {p2p->rank, send->tag, send->dtype, send->bytes, NULL, p2p->agrees};
+    if (meet(&met, receive) && send->bytes > 0) memmove(receive->buffer, send->buffer, send->bytes);
     finish(p2p, send, TUTTI_OK);
-    finish(p2p, receive, fits ? TUTTI_OK : TUTTI_TRUNCATED);
+    finish(p2p, receive, receive->status);
 }
 
 /* A message to this rank itself that nobody receives yet. A small message leaves its sender as it
@@ -625,6 +642,7 @@ static bool keep_own(struct p2p *p2p, struct p2p_request *send)
     if (announced) arrival = match_add_arrival(matcher, p2p->rank, send->tag, 0);
     if (arrival == NULL) return false;
     arrival->dtype = send->dtype;
+    arrival->encoding = NULL;
     arrival->bytes = send->bytes;
     arrival->announced = announced;
     queue_take(&p2p->peers[p2p->rank].sends, NULL);
@@ -661,8 +679,9 @@ static void receive_arrival(struct p2p *p2p, struct p2p_request *request, struct
         receive_own(p2p, request, arrival->sender);
         return;
     }
-    const bool fits =
-        identify(request, arrival->source, arrival->tag, arrival->dtype, arrival->bytes);
+    const struct meeting met = {arrival->source, arrival->tag,      arrival->dtype,
+                                arrival->bytes,  arrival->encoding, p2p->agrees};
+    const bool fits = meet(&met, request);
     if (arrival->announced) {
         answer(p2p, request, arrival->id, &arrival->reference, fits);
         push_answers(p2p, &p2p->peers[arrival->source]);
@@ -671,16 +690,15 @@ static void receive_arrival(struct p2p *p2p, struct p2p_request *request, struct
     struct incoming *const incoming = &p2p->peers[arrival->source].incoming;
     const bool whole = incoming->arrival != arrival;
     const size_t bytes = whole ? arrival->bytes : arrival->bytes - incoming->left;
-    if (fits) copy(request->buffer, arrival->payload, bytes);
+    if (fits)
+        payload_get(p2p->level, arrival->encoding, arrival->dtype, arrival->payload, bytes,
+                    request->buffer);
     if (!whole) { /* the rest goes to the receive, or nowhere */
         incoming->arrival = NULL;
         incoming->destination = fits ? (char *)request->buffer + bytes : NULL;
         incoming->request = fits ? request : NULL;
     }
-    if (!fits)
-        finish(p2p, request, TUTTI_TRUNCATED);
-    else if (whole)
-        finish(p2p, request, TUTTI_OK);
+    if (!fits || whole) finish(p2p, request, request->status);
 }
 
 /* --------------------------------------------------------------------------------------- public */
@@ -709,6 +727,8 @@ enum tutti_status p2p_create(struct transport *transport, int slot,
     created->shares_cores = options->shares_cores;
     created->fault_peer = -1;
     created->finished = options->finished;
+    created->agrees = options->agrees;
+    created->level = options->level;
     const enum tutti_status status =
         match_init(&created->matcher, transport->size, options->unexpected_bytes_max,
                    options->unexpected_count_max);
@@ -750,6 +770,12 @@ static void start_receive(struct p2p *p2p, struct p2p_request *request)
     look_again(p2p, TUTTI_ANY_RANK);
 }
 
+static bool fits_pieces(const struct p2p *p2p, const struct kernel_encoding *encoding)
+{
+    return encoding == NULL || (encoding->unit_bytes <= p2p->payload_piece_bytes &&
+                                encoding->unit_bytes <= p2p->piece_bytes - sizeof(struct envelope));
+}
+
 enum tutti_status p2p_start(struct p2p *p2p, struct p2p_request *request)
 {
     assert(request->bytes % tutti_dtype_size(request->dtype) == 0);
@@ -764,7 +790,14 @@ enum tutti_status p2p_start(struct p2p *p2p, struct p2p_request *request)
         start_receive(p2p, request);
         return TUTTI_OK;
     }
-    request->state = request->bytes <= p2p->eager_bytes_max ? SEND_EAGER : SEND_RENDEZVOUS;
+    assert(request->encoding == NULL || request->peer != p2p->rank);
+    if (!fits_pieces(p2p, request->encoding))
+        return error_set(TUTTI_UNSUPPORTED, "a message: no unit of %s fits a piece of %zu bytes",
+                         request->encoding->name, p2p->payload_piece_bytes);
+    request->state =
+        payload_on_link(request->encoding, request->dtype, request->bytes) <= p2p->eager_bytes_max
+            ? SEND_EAGER
+            : SEND_RENDEZVOUS;
     if (request->peer != p2p->rank) TRY(open_for_send(p2p, request));
     struct peer *const peer = &p2p->peers[request->peer];
     p2p->active_count++;

@@ -12,6 +12,10 @@
  *       ── announcement(id, bytes, reference) ─────────► copies when it has matched
  *       ◄─────────────────────────────── copied(id) ────
  *
+ * A payload may go encoded (kernel/format.h), never by reference: its sender encodes it piece by
+ * piece into places of the link, and its receiver decodes each piece into the buffer. If nobody
+ * expects it, it waits as it came.
+ *
  * Invariants
  *   1. Messages of one sender with fitting tags are received in the order in which they were
  *      started; receives that fit the same message take it in the order in which they were started.
@@ -36,6 +40,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernel/kernel.h"
 #include "transport/transport.h"
 #include "tutti/tutti.h"
 
@@ -52,6 +57,11 @@ struct p2p_options {
     /* Told of every request that becomes done, in p2p_start or p2p_progress, as the last thing that
      * happens to it; or NULL. May not call this module. */
     void (*finished)(struct p2p_request *request);
+    /* Whether a receive takes a message that has met it, as far as the encoding matters: dtype and
+     * encoding are set there. It is asked for messages that are encoded, and for receives that
+     * mind. NULL: all do that have the dtype. May not call this module. */
+    bool (*agrees)(const struct p2p_request *receive);
+    enum kernel_level level; /* of the codecs */
 };
 
 struct p2p_request {
@@ -62,22 +72,27 @@ struct p2p_request {
     enum tutti_dtype dtype;
     int peer; /* a rank, also the own one; or TUTTI_ANY_RANK to receive */
     int tag;  /* 0 or more; or TUTTI_ANY_TAG to receive */
-    /* what has come of it, when done: OK, or TRUNCATED (a receive that was too short, or of another
-     * dtype: nothing was written, and the message is lost). A send is OK when its buffer may be
-     * used again. */
+    /* To send: how, which must be for the dtype; NULL: as it is. To another rank. To receive: how
+     * the message came. */
+    const struct kernel_encoding *encoding;
+    bool minds_encoding; /* to receive: `agrees` is asked about every message */
+    /* what has come of it, when done: OK, TRUNCATED (a receive that was too short, or of another
+     * dtype), or MISMATCH (a receive that does not agree to the encoding). After the last two
+     * nothing was written, and the message is lost. A send is OK when its buffer may be used
+     * again. */
     bool done;
     enum tutti_status status;
-    /* of a receive: the message, also when it was TRUNCATED */
+    /* of a receive: the message, also when it was not taken */
     int source, message_tag;
-    size_t received_bytes; /* written to the buffer: 0 when TRUNCATED */
+    size_t received_bytes; /* written to the buffer: 0 when it was not taken */
     enum tutti_dtype sent_dtype;
     size_t sent_bytes;
     /* of the module */
     struct p2p_request *next;
     uint64_t id;
     struct link_reference reference; /* to a payload, as it was announced */
-    size_t moved_bytes;
-    bool is_expected; /* its link knows where the payload belongs */
+    size_t moved_bytes;              /* of memory */
+    bool is_expected;                /* its link knows where the payload belongs */
     int state;
 };
 
@@ -91,7 +106,8 @@ void p2p_free(struct p2p *p2p);
  * p2p_start does it, too. Fails with NO_MEMORY, NO_SPACE, and may be tried again. */
 enum tutti_status p2p_listen(struct p2p *p2p);
 /* Takes over a request whose wish is set, and takes its first steps: it may be done on return.
- * Fails only before anything was sent (NO_MEMORY, NO_SPACE), and has then not taken it. */
+ * Fails only before anything was sent (NO_MEMORY, NO_SPACE; UNSUPPORTED: a unit of the encoding does
+ * not fit a piece), and has then not taken it. */
 enum tutti_status p2p_start(struct p2p *p2p, struct p2p_request *request);
 /* Gives a receive back that no message has met; `finished` is not told. False: one has, or it is
  * done. */

@@ -18,7 +18,7 @@
 
 static uint64_t seed;
 
-static const struct p2p_options usual = {1000, 1 << 20, 1000, false, NULL};
+static const struct p2p_options usual = {1000, 1 << 20, 1000, false, NULL, NULL, KERNEL_SCALAR};
 
 static struct world open_world(enum kind kind, int size, struct p2p_options options)
 {
@@ -257,8 +257,8 @@ static void unexpected_messages_are_bounded(void **state)
     enum { COUNT = 60, BYTES = 100 };
     static struct p2p_request sends[COUNT];
     static char from[COUNT][BYTES], to[BYTES], last_to[BYTES];
-    static const struct p2p_options bounds[] = {{1000, 250, 1000, false, NULL},
-                                                {1000, 1 << 20, 2, false, NULL}};
+    static const struct p2p_options bounds[] = {{1000, 250, 1000, false, NULL, NULL, KERNEL_SCALAR},
+                                                {1000, 1 << 20, 2, false, NULL, NULL, KERNEL_SCALAR}};
     for (int b = 0; b < 2; b++) {
         for (int own = 0; own < 2; own++) {
             struct world world = open_world(TIGHT, 3, bounds[b]);
@@ -314,8 +314,8 @@ static void what_is_held_back_does_not_stop_the_other_direction(void **state)
     static struct p2p_request sends[COUNT];
     static char from[BYTES], to[BYTES];
     for (enum kind kind = 0; kind < LOCAL_COPIES; kind++) {
-        struct world world =
-            open_world(kind, 2, (struct p2p_options){1000, 1 << 20, 3, false, NULL});
+        struct world world = open_world(
+            kind, 2, (struct p2p_options){1000, 1 << 20, 3, false, NULL, NULL, KERNEL_SCALAR});
         for (int i = 0; i < COUNT; i++) {
             sends[i] = send_request("abcdefg", 8, 1, 0);
             start(&world, 0, &sends[i]);
@@ -506,22 +506,22 @@ static void envelopes_that_make_no_sense_are_a_fault(void **state)
         struct envelope envelope;
         size_t payload_bytes;
     } cases[] = {
-        {"kind 0", {0, TUTTI_UINT8, 0, 1, 8}, 8},
-        {"kind 3", {3, TUTTI_UINT8, 0, 1, 8}, 8},
-        {"no dtype", {ENVELOPE_EAGER, 200, 0, 1, 8}, 8},
-        {"filling", {ENVELOPE_EAGER, TUTTI_UINT8, 1, 1, 8}, 8},
-        {"any tag", {ENVELOPE_EAGER, TUTTI_UINT8, 0, TUTTI_ANY_TAG, 8}, 8},
-        {"least tag", {ENVELOPE_EAGER, TUTTI_UINT8, 0, INT32_MIN, 8}, 8},
-        {"too much payload", {ENVELOPE_EAGER, TUTTI_UINT8, 0, 1, 8}, 9},
-        {"payload of nothing", {ENVELOPE_EAGER, TUTTI_UINT8, 0, 1, 0}, 1},
-        {"half an element", {ENVELOPE_EAGER, TUTTI_FLOAT64, 0, 1, 12}, 12},
-        {"endless", {ENVELOPE_EAGER, TUTTI_UINT8, 0, 1, UINT64_MAX}, 8},
-        {"nearly endless", {ENVELOPE_EAGER, TUTTI_UINT8, 0, 1, PTRDIFF_MAX}, 8},
-        {"announcement without id", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 5000}, 0},
-        {"announcement with half an id", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 5000}, 4},
-        {"announcement with payload", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 5000}, 32},
-        {"announcement of nothing", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 0}, 24},
-        {"announcement of everything", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, UINT64_MAX}, 24},
+        {"kind 0", {0, TUTTI_UINT8, 0, 0, 1, 8}, 8},
+        {"kind 3", {3, TUTTI_UINT8, 0, 0, 1, 8}, 8},
+        {"no dtype", {ENVELOPE_EAGER, 200, 0, 0, 1, 8}, 8},
+        {"filling", {ENVELOPE_EAGER, TUTTI_UINT8, 0, 1, 1, 8}, 8},
+        {"any tag", {ENVELOPE_EAGER, TUTTI_UINT8, 0, 0, TUTTI_ANY_TAG, 8}, 8},
+        {"least tag", {ENVELOPE_EAGER, TUTTI_UINT8, 0, 0, INT32_MIN, 8}, 8},
+        {"too much payload", {ENVELOPE_EAGER, TUTTI_UINT8, 0, 0, 1, 8}, 9},
+        {"payload of nothing", {ENVELOPE_EAGER, TUTTI_UINT8, 0, 0, 1, 0}, 1},
+        {"half an element", {ENVELOPE_EAGER, TUTTI_FLOAT64, 0, 0, 1, 12}, 12},
+        {"endless", {ENVELOPE_EAGER, TUTTI_UINT8, 0, 0, 1, UINT64_MAX}, 8},
+        {"nearly endless", {ENVELOPE_EAGER, TUTTI_UINT8, 0, 0, 1, PTRDIFF_MAX}, 8},
+        {"announcement without id", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 0, 1, 5000}, 0},
+        {"announcement with half an id", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 0, 1, 5000}, 4},
+        {"announcement with payload", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 0, 1, 5000}, 32},
+        {"announcement of nothing", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 0, 1, 0}, 24},
+        {"announcement of everything", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 0, 1, UINT64_MAX}, 24},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int posted = 0; posted < 2; posted++) {
@@ -550,7 +550,7 @@ static void pieces_that_make_no_sense_are_a_fault(void **state)
         struct world world = open_world(ROOMY, 2, usual);
         struct p2p_request recv = recv_request(room, 100, 0, 1);
         start(&world, 1, &recv);
-        put_envelope(&world, (struct envelope){ENVELOPE_EAGER, TUTTI_UINT8, 0, 1, 100}, 8);
+        put_envelope(&world, (struct envelope){ENVELOPE_EAGER, TUTTI_UINT8, 0, 0, 1, 100}, 8);
         put(&world, P2P_CHANNEL_MESSAGES, garbage, pieces[i]);
         expect_blame(&world, "a piece of a wrong length");
         assert_false(recv.done);
@@ -567,7 +567,7 @@ static void payloads_that_make_no_sense_are_a_fault(void **state)
 {
     (void)state;
     static const struct announcement announcement = {
-        {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 2000}, 77, {0, 0}};
+        {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 0, 1, 2000}, 77, {0, 0}};
     const char garbage[2001] = {0};
     for (int variant = 0; variant < 3; variant++) {
         static char room[2000];
@@ -586,7 +586,7 @@ static void references_that_make_no_sense_are_a_fault(void **state)
 {
     (void)state;
     static const struct announcement announcement = {
-        {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 2000}, 77, {UINT64_MAX, 4096}};
+        {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 0, 1, 2000}, 77, {UINT64_MAX, 4096}};
     for (int posted = 0; posted < 2; posted++) {
         static char room[2000];
         struct world world = open_world(ROOMY, 2, usual);
@@ -655,7 +655,7 @@ static void a_message_by_reference_is_read_like_others(void **state)
 {
     (void)state;
     char message[16 + 200], to[200];
-    const struct envelope envelope = {ENVELOPE_EAGER, TUTTI_UINT8, 0, 1, 200};
+    const struct envelope envelope = {ENVELOPE_EAGER, TUTTI_UINT8, 0, 0, 1, 200};
     struct world world = open_world(COPYABLE, 2, usual);
     memcpy(message, &envelope, sizeof envelope);
     fill(message + 16, 200, 8);

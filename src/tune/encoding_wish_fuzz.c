@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rules *rules;
     const enum tutti_status status = rules_parse_encodings(text, &rules);
     if (status != TUTTI_OK && (status != TUTTI_INVALID_OPTIONS || rules != NULL)) abort();
-    for (int c = 0; c < COLLECTIVE_COUNT; c++) {
+    for (int c = 0; c <= RULES_MESSAGES; c++) {
         struct encoding_wish wish;
         for (int shift = 0; shift < 64; shift++) {
             if (!rules_encode(rules, (enum collective)c, (size_t)1 << shift, &wish)) continue;

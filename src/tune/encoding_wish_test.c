@@ -115,6 +115,25 @@ static void the_last_rule_of_a_size_counts(void **state)
     assert_false(rules_encode(NULL, COLLECTIVE_ALLREDUCE, 0, &wish));
 }
 
+static void messages_have_rules_as_well(void **state)
+{
+    (void)state;
+    struct rules *rules;
+    struct encoding_wish wish;
+    assert_int_equal(rules_parse_encodings("send:4k-=int8;allreduce=bfloat16,1m-=none", &rules),
+                     TUTTI_OK);
+    assert_false(rules_encode(rules, RULES_MESSAGES, 4095, &wish));
+    assert_true(rules_encode(rules, RULES_MESSAGES, 4096, &wish));
+    assert_int_equal(wish.encoding, TUTTI_ENCODING_INT8);
+    assert_true(rules_encode(rules, COLLECTIVE_ALLREDUCE, 4096, &wish));
+    assert_int_equal(wish.encoding, TUTTI_ENCODING_BFLOAT16);
+    rules_free(rules);
+    /* Messages have no algorithms. */
+    assert_int_equal(rules_parse("send=ring", &rules), TUTTI_INVALID_OPTIONS);
+    assert_int_equal(rules_parse_encodings("allreduce=int8,send=int8", &rules),
+                     TUTTI_INVALID_OPTIONS);
+}
+
 static void wrong_rules_say_where(void **state)
 {
     (void)state;
@@ -128,9 +147,13 @@ static void wrong_rules_say_where(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_mean_what_they_say),       cmocka_unit_test(other_words_are_refused),
-        cmocka_unit_test(numbers_keep_wishes_apart),      cmocka_unit_test(people_read_them),
-        cmocka_unit_test(the_last_rule_of_a_size_counts), cmocka_unit_test(wrong_rules_say_where),
+        cmocka_unit_test(words_mean_what_they_say),
+        cmocka_unit_test(other_words_are_refused),
+        cmocka_unit_test(numbers_keep_wishes_apart),
+        cmocka_unit_test(people_read_them),
+        cmocka_unit_test(the_last_rule_of_a_size_counts),
+        cmocka_unit_test(messages_have_rules_as_well),
+        cmocka_unit_test(wrong_rules_say_where),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

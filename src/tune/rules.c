@@ -30,6 +30,7 @@ struct rules {
 struct reader {
     const char *text, *at;
     const char *kind; /* of rules: "algorithm" */
+    bool is_for_encodings;
 };
 
 static enum tutti_status wrong(const struct reader *reader, const char *what)
@@ -147,12 +148,21 @@ static enum tutti_status read_rule(struct reader *reader, enum collective collec
     return add(reader, rules, &rule);
 }
 
+/* What rules can be for; false: there is nothing of that name. */
+static bool find_subject(const struct reader *reader, const char *word, enum collective *collective)
+{
+    *collective = collective_from_name(word);
+    return *collective != COLLECTIVE_COUNT ||
+           (reader->is_for_encodings && strcmp(word, "send") == 0);
+}
+
 /* Whether the rules of a collective begin here: "allgather=", "allgather:". */
 static bool names_collective(const struct reader *reader)
 {
     struct reader ahead = *reader;
     char word[32];
-    return read_word(&ahead, word) && collective_from_name(word) != COLLECTIVE_COUNT &&
+    enum collective collective;
+    return read_word(&ahead, word) && find_subject(reader, word, &collective) &&
            (*ahead.at == ':' || *ahead.at == '=');
 }
 
@@ -162,8 +172,8 @@ static enum tutti_status read_all(struct reader *reader, struct rules *rules)
         char word[32];
         const char *begin = reader->at;
         if (!read_word(reader, word)) return wrong(reader, "the name of a collective is needed");
-        const enum collective collective = collective_from_name(word);
-        if (collective == COLLECTIVE_COUNT)
+        enum collective collective;
+        if (!find_subject(reader, word, &collective))
             return reader->at = begin, wrong(reader, "no such collective");
         if (*reader->at != ':' && *reader->at != '=') return wrong(reader, "':' or '=' is needed");
         if (*reader->at == ':') reader->at++;
@@ -193,7 +203,7 @@ static enum tutti_status parse(const char *text, const char *kind, bool is_for_e
     struct rules *parsed = calloc(1, sizeof *parsed);
     if (parsed == NULL) return error_set(TUTTI_NO_MEMORY, "%s rules: out of memory", kind);
     parsed->is_for_encodings = is_for_encodings;
-    struct reader reader = {text, text, kind};
+    struct reader reader = {text, text, kind, is_for_encodings};
     const enum tutti_status status = read_all(&reader, parsed);
     if (status == TUTTI_OK)
         *rules = parsed;

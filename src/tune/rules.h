@@ -12,7 +12,9 @@
  *
  * Rules for encodings have the same form, with a wish (encoding_wish.h) in the place of a name:
  *
- *     allreduce:64k-=bfloat16/hosts/required
+ *     allreduce:64k-=bfloat16/hosts/required;send=bfloat16
+ *
+ * `send` in the place of a collective means messages: what send sends, and recv receives.
  */
 #ifndef TUTTI_TUNE_RULES_H
 #define TUTTI_TUNE_RULES_H
@@ -26,6 +28,9 @@
 #include "tutti/tutti.h"
 
 struct rules; /* opaque */
+
+/* Messages, in the place of a collective; in rules for encodings alone. */
+#define RULES_MESSAGES COLLECTIVE_COUNT
 
 /* Text is foreign: names are checked against the algorithm list, lengths are bounded.
  * INVALID_OPTIONS says what and where. NULL or "" gives *rules == NULL. */
@@ -42,7 +47,7 @@ void rules_set_file(struct rules *rules, int index, const struct algorithm *algo
 /* Whether an algorithm is asked for, and which. */
 bool rules_wanted(const struct rules *rules, enum collective collective, size_t bytes,
                   const struct algorithm **algorithm, unsigned *radix);
-/* The wish for a call, of rules for encodings; false: there is none. */
+/* The wish for a call (or RULES_MESSAGES), of rules for encodings; false: there is none. */
 bool rules_encode(const struct rules *rules, enum collective collective, size_t bytes,
                   struct encoding_wish *wish);
 bool rules_forbids(const struct rules *rules, enum collective collective, size_t bytes,

@@ -345,7 +345,7 @@ static bool is_refused(enum tutti_status status, enum tutti_status expected, con
 static int refusals(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)rank, (void)size, (void)seed, (void)context;
-    float x[8] = {0}, all[16];
+    float x[8] = {0}, all[32];
     double d = 0;
     struct tutti_call_options options = no_options;
     options.encoding = "bfloat16/everywhere/required";
@@ -354,9 +354,22 @@ static int refusals(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(is_refused(tutti_allreduce_with(x, x, 8, TUTTI_FLOAT32, TUTTI_MAX, &options, comm),
                             TUTTI_UNSUPPORTED, "only sums and averages"));
     const size_t eights[] = {8, 8};
+    const enum tutti_status v_forms[] = {
+        tutti_allgatherv_with(x, all, eights, NULL, TUTTI_FLOAT32, &options, comm),
+        tutti_gatherv_with(x, 8, all, eights, NULL, TUTTI_FLOAT32, 0, &options, comm),
+        tutti_scatterv_with(all, eights, NULL, x, 8, TUTTI_FLOAT32, 0, &options, comm),
+        tutti_reduce_scatterv_with(all, x, eights, TUTTI_FLOAT32, TUTTI_SUM, &options, comm),
+        tutti_alltoallv_with(all, eights, NULL, all + 16, eights, NULL, TUTTI_FLOAT32, &options,
+                             comm),
+        tutti_barrier_with(&options, comm)};
+    for (int i = 0; i < 6; i++) RANKS_EXPECT(v_forms[i] == TUTTI_UNSUPPORTED);
     RANKS_EXPECT(
         is_refused(tutti_allgatherv_with(x, all, eights, NULL, TUTTI_FLOAT32, &options, comm),
-                   TUTTI_UNSUPPORTED, "counts of a v form"));
+                   TUTTI_UNSUPPORTED,
+                   "tutti_allgather: options.encoding is "
+                   "\"bfloat16/everywhere/required\": counts of a v form"));
+    RANKS_EXPECT(is_refused(tutti_barrier_with(&options, comm), TUTTI_UNSUPPORTED,
+                            "a barrier has no elements"));
     RANKS_EXPECT(is_refused(tutti_allgather_with(&d, all, 1, TUTTI_FLOAT64, &options, comm),
                             TUTTI_UNSUPPORTED, "only float32"));
     RANKS_EXPECT(is_refused(tutti_allgather_with(x, all, 8, TUTTI_BFLOAT16, &options, comm),

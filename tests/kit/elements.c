@@ -258,6 +258,11 @@ void elements_bytes(struct elements *elements, enum tutti_dtype dtype, int rank)
     }
 }
 
+double elements_largest(enum tutti_dtype dtype)
+{
+    return exact_max(dtype);
+}
+
 void elements_fill(void *buffer, const struct elements *elements, size_t first_index, size_t count)
 {
     const size_t bytes = elements->element_bytes;

@@ -36,6 +36,8 @@ void elements_result(struct elements *elements, enum tutti_dtype dtype, enum op 
 /* Any bytes of that rank. */
 void elements_bytes(struct elements *elements, enum tutti_dtype dtype, int rank);
 
+/* The largest magnitude of a contribution to OP_SUM, OP_AVG or OP_MAX, and of the result. */
+double elements_largest(enum tutti_dtype dtype);
 /* Elements first_index, first_index + 1, ... into a buffer at any alignment. */
 void elements_fill(void *buffer, const struct elements *elements, size_t first_index, size_t count);
 /* The first element that is not as it should be, or count. */

@@ -1,9 +1,12 @@
 #include "tests/kit/spread.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "tutti/encode.h"
 
 enum { GUARD_BYTES = 64, GUARD = 0xa7, POISON = 0x5b };
 
@@ -156,6 +159,55 @@ void spread_poison(struct spread *spread, size_t first, size_t count)
 void spread_expect(struct spread *spread)
 {
     memcpy(spread->expected, spread->memory, spread->bytes);
+}
+
+/* As float32; the dtypes of 16 bits are encodings of it. */
+static float real_of(enum tutti_dtype dtype, const unsigned char *element)
+{
+    float value = 0;
+    if (dtype == TUTTI_FLOAT32)
+        memcpy(&value, element, sizeof value);
+    else if (tutti_decode(dtype == TUTTI_BFLOAT16 ? TUTTI_ENCODING_BFLOAT16 : TUTTI_ENCODING_FLOAT16,
+                          TUTTI_FLOAT32, element, 1, &value) != TUTTI_OK)
+        abort();
+    return value;
+}
+
+static void accept_piece(struct spread *spread, size_t offset, size_t count, enum tutti_dtype dtype,
+                         double tolerance)
+{
+    const size_t bytes = spread->element_bytes;
+    const unsigned char *seen = spread->base + offset * bytes;
+    unsigned char *expected = spread->expected + (seen - spread->memory);
+    for (size_t i = 0; i < count; i++, seen += bytes, expected += bytes)
+        if (memcmp(seen, expected, bytes) != 0 &&
+            fabs((double)real_of(dtype, seen) - (double)real_of(dtype, expected)) <= tolerance)
+            memcpy(expected, seen, bytes);
+}
+
+void spread_accept(struct spread *spread, size_t first, size_t count, enum tutti_dtype dtype,
+                   double tolerance)
+{
+    for (size_t piece = 0, begin = 0; piece < spread->piece_count && tolerance > 0;
+         begin += spread->counts[piece++]) {
+        size_t skip, here;
+        if (overlap(spread, piece, begin, first, first + count, &skip, &here))
+            accept_piece(spread, spread->offsets[piece] + skip, here, dtype, tolerance);
+    }
+}
+
+uint64_t spread_number(const struct spread *spread, size_t first, size_t count)
+{
+    uint64_t number = count;
+    for (size_t piece = 0, begin = 0; piece < spread->piece_count; begin += spread->counts[piece++]) {
+        size_t skip, here;
+        if (!overlap(spread, piece, begin, first, first + count, &skip, &here)) continue;
+        const unsigned char *at =
+            spread->base + (spread->offsets[piece] + skip) * spread->element_bytes;
+        for (size_t i = 0; i < here * spread->element_bytes; i++)
+            number = (number ^ at[i]) * 0x100000001b3u;
+    }
+    return number;
 }
 
 bool spread_is_wrong(const struct spread *spread, long *byte)

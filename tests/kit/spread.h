@@ -58,6 +58,12 @@ void spread_put(struct spread *spread, bool expected, size_t first, size_t count
 void spread_poison(struct spread *spread, size_t first, size_t count);
 /* From now on what is in the memory is expected. */
 void spread_expect(struct spread *spread);
+/* Elements of float32, bfloat16 or float16 from first on that are not further than the tolerance from
+ * those expected become the expected ones. 0: none. */
+void spread_accept(struct spread *spread, size_t first, size_t count, enum tutti_dtype dtype,
+                   double tolerance);
+/* A hash of the elements in the memory from first on. */
+uint64_t spread_number(const struct spread *spread, size_t first, size_t count);
 /* The first byte that is not as expected, counted from base; false: there is none. */
 bool spread_is_wrong(const struct spread *spread, long *byte);
 

@@ -16,7 +16,7 @@ if (($# > 0)); then
     run_tests "$@"
     exit $failed
 fi
-run_tests calls/messages calls/lists system/fork faults/tracing
+run_tests calls/messages calls/encoded_messages calls/lists system/fork faults/tracing
 run_beside faults/failure calls/messages_failure faults/recover
 TUTTI_TEST_HOSTS=3
 run_tests calls/forms calls/varying

@@ -12,6 +12,7 @@ export TUTTI_TRANSPORT=tcp
 is_long=${TUTTI_LONG:-}
 # The release and sanitizers share the programs. Failures of ranks are hosts_test.sh's, in the quick tier.
 if [[ $is_long ]] || is_sanitized; then run_tests calls/forms calls/messages; fi
+run_tests calls/encoded_messages
 if [[ $is_long ]] || ! is_sanitized; then run_tests calls/lists calls/varying system/fork; fi
 if [[ $is_long ]]; then
     run_beside calls/messages_failure faults/recover

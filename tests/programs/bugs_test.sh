@@ -1,5 +1,5 @@
 #!/bin/bash
-# Random programs find every one of these bugs of arguments, kernels, messages, children, shortages and plans from files, and say at which seed.
+# Random programs find every one of these bugs of arguments, kernels, messages, children, shortages, plans from files and encodings, and say at which seed.
 # ctest: label=long label=nosan label=once timeout=600
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
@@ -9,8 +9,8 @@ cd "${TUTTI_ROOT:?}"
 # shellcheck disable=SC2034 # read there
 seeds=200 clean_seeds=9 libraries=(-lssl -lcrypto)
 blocks=src/api/blocks.c kernel=src/kernel/kernel.c user=src/kernel/kernel_user.c match=src/p2p/match.c
-process=src/os/process.c derive=src/comm/derive.c stored=src/comm/stored_plan.c
-begin_planting program_main "$blocks" "$kernel" "$user" "$match" "$process" "$derive" "$stored"
+process=src/os/process.c derive=src/comm/derive.c stored=src/comm/stored_plan.c rounding=src/plan/rounding.c payload=src/p2p/payload.c
+begin_planting program_main "$blocks" "$kernel" "$user" "$match" "$process" "$derive" "$stored" "$rounding" "$payload"
 
 bug 'the last of many blocks lies one element before its displacement' "$blocks" \
     'side->displs[r] * element_bytes,' \
@@ -44,5 +44,11 @@ bug 'a rank without descriptors does not say that it cannot come' "$derive" \
 bug 'plans of one folder are taken for the same' "$stored" \
     'strcmp(entry->path, path) != 0' \
     'strncmp(entry->path, path, 20) != 0'
+bug 'the owner of a sum keeps it as it was before it was encoded' "$rounding" \
+    'return at->final && rank_plan->shape.collective == COLLECTIVE_ALLREDUCE;' \
+    'return false;'
+bug 'a large message that is encoded lies one element too far' "$payload" \
+    'payload_get(level, receive->encoding, receive->dtype, view->data, *bytes, destination);' \
+    'payload_get(level, receive->encoding, receive->dtype, view->data, *bytes - (*bytes > 4), destination + 4 * (*bytes > 4));'
 
 end_planting

@@ -93,7 +93,9 @@ struct random_step {
     int deterministic, priority;
     int starved; /* 1 + the place in the parent of a rank that has hardly any descriptors left while it makes the communicator */
     int handle;  /* of a prepared call */
-    int way;     /* of a sparse call: enum tutti_sparse_way, PROGRAM_PUSH or PROGRAM_PULL */
+    int encoding, links,
+        required; /* that a call or message asks for: enum tutti_encoding, enum encoded_links; 0: it asks for none */
+    int way; /* of a sparse call: enum tutti_sparse_way, PROGRAM_PUSH or PROGRAM_PULL */
     int salt;
 };
 
@@ -136,6 +138,12 @@ void program_print_step(const struct random_step *step, char *line);
 /* False if the text is not that of a valid program; *line is the number of the wrong line, or 0 if
  * the program as a whole is wrong. */
 bool program_parse(struct random_program *program, const char *text, int *line);
+
+/* Whether the results of a step may be rounded. */
+static inline bool program_encodes(const struct random_step *step)
+{
+    return step->encoding != 0;
+}
 
 /* Whether a step makes a communicator. */
 static inline bool program_makes(const struct random_step *step)

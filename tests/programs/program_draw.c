@@ -3,8 +3,10 @@
 
 #include "algo/algo.h"
 #include "base/dtype.h"
+#include "base/encoding.h"
 #include "tests/kit/chance.h"
 #include "tests/programs/program.h"
+#include "tune/encoding_wish.h"
 
 enum { BYTES_MAX = 4 << 20, COUNT_MAX = 1 << 20, NUMBER_MAX = 8, COMPUTE_MS_MAX = 200, TRIES = 30 };
 enum { SPARSE_ROWS_MAX = 2000 };
@@ -48,7 +50,9 @@ static bool is_in_range(const struct random_step *s)
            s->count >= 0 && s->count <= COUNT_MAX && s->shift >= 0 && s->shift < 64 &&
            s->handle >= 0 && s->handle < PROGRAM_HANDLES_MAX && s->priority >= -100 &&
            s->priority <= 100 && s->radix >= 0 && s->radix != 1 && s->radix <= ALGO_RADIX_MAX &&
-           s->salt >= 0 && s->algorithm >= 0 && s->algorithm <= algo_count &&
+           s->encoding >= 0 && s->encoding < ENCODING_COUNT && s->links >= ENCODED_HOSTS &&
+           s->links <= ENCODED_EVERYWHERE && s->required >= 0 && s->required <= 1 && s->salt >= 0 &&
+           s->algorithm >= 0 && s->algorithm <= algo_count &&
            (s->own == 0 || (s->own == 1 && s->algorithm > 0)) && s->starved >= 0 &&
            s->starved <= PROGRAM_RANKS_MAX;
 }
@@ -68,11 +72,38 @@ static bool fits(const struct random_step *s)
            (size_t)BYTES_MAX * 8;
 }
 
+/* Whether elements of such numbers as programs have can be encoded so. Those of 8 bits have NaN in
+ * the place of larger ones. */
+static bool takes_encoding(const struct random_step *s)
+{
+    const enum tutti_dtype dtype = (enum tutti_dtype)s->dtype;
+    const enum tutti_encoding encoding = (enum tutti_encoding)s->encoding;
+    if (encoding == TUTTI_ENCODING_FP8_E4M3 && dtype != TUTTI_BFLOAT16) return false;
+    return encoding_takes(encoding, dtype);
+}
+
+/* Whether a call may ask for its encoding. An algorithm that it asks for, too, must keep replicas
+ * alike whatever the count. */
+static bool call_may_encode(const struct random_step *s)
+{
+    const bool reduces = collective_reduces((enum collective)s->collective);
+    if (!takes_encoding(s) || s->shape == CALL_VARYING || s->own ||
+        s->collective == COLLECTIVE_BARRIER)
+        return false;
+    if (reduces && ((s->op != OP_SUM && s->op != OP_AVG) || s->deterministic)) return false;
+    if (s->deterministic && !s->required) return false;
+    if (s->algorithm == 0) return true;
+    const struct algorithm *const a = &algo_list[s->algorithm - 1];
+    return a->has_owners && (encoding_unit_elements((enum tutti_encoding)s->encoding) == 1 ||
+                             (a->keeps_units && (!reduces || a->sends_to_owners)));
+}
+
 static bool call_is_valid(const struct scene *scene, const struct random_step *s)
 {
     const bool varies = s->collective >= COLLECTIVE_GATHER && s->collective < COLLECTIVE_BARRIER;
     if (s->rank < 0 || !fits(s) || !is_supported(s->op, (enum tutti_dtype)s->dtype)) return false;
     if (s->shape == CALL_VARYING && !varies) return false;
+    if (program_encodes(s) && !call_may_encode(s)) return false;
     if (s->collective == COLLECTIVE_BARRIER && s->shape != CALL_PLAIN) return false;
     if (s->algorithm > 0 && (int)algo_list[s->algorithm - 1].collective != s->collective)
         return false;
@@ -82,6 +113,7 @@ static bool call_is_valid(const struct scene *scene, const struct random_step *s
 static bool message_is_valid(const struct scene *scene, const struct random_step *s)
 {
     if (s->rank < 0 || s->number > NUMBER_MAX || !fits(s) || s->form == PREPARED) return false;
+    if (program_encodes(s) && !takes_encoding(s)) return false;
     if (s->pattern == PROGRAM_UNAWAITED)
         return s->form == STARTED && scene->depth == 0 && s->number <= UNAWAITED_MAX &&
                (size_t)s->count * tutti_dtype_size((enum tutti_dtype)s->dtype) <=
@@ -213,6 +245,17 @@ static void draw_buffers(struct author *a, struct random_step *s, int blocks)
     s->style = below(a, 4);
 }
 
+/* Half of all steps with an encoding go encoded within a host, too. */
+static void draw_encoding(struct author *a, struct random_step *s)
+{
+    static const int dtypes[] = {TUTTI_FLOAT32, TUTTI_FLOAT32, TUTTI_BFLOAT16, TUTTI_FLOAT16};
+    s->dtype = dtypes[below(a, 4)];
+    s->op = once_in(a, 2) ? OP_SUM : OP_AVG;
+    s->encoding = 1 + below(a, ENCODING_COUNT - 1);
+    s->links = once_in(a, 2) ? ENCODED_EVERYWHERE : below(a, 2);
+    s->required = below(a, 3) > 0;
+}
+
 static void draw_call(struct author *a, struct random_step *s)
 {
     s->collective = below(a, COLLECTIVE_COUNT);
@@ -224,6 +267,7 @@ static void draw_call(struct author *a, struct random_step *s)
         s->dtype = below(a, DTYPE_COUNT);
         s->op = below(a, PROGRAM_OP_COMMUTATIVE + 1);
     } while (!is_supported(s->op, (enum tutti_dtype)s->dtype));
+    if (once_in(a, 4)) draw_encoding(a, s);
     draw_buffers(a, s, s->collective <= COLLECTIVE_BROADCAST ? 1 : a->program->rank_count);
     if (once_in(a, 3)) s->algorithm = 1 + below(a, algo_count);
     if (once_in(a, 3)) s->radix = 2 + below(a, 4);
@@ -244,6 +288,8 @@ static void draw_message(struct author *a, struct random_step *s)
     s->rank = below(a, PROGRAM_RANKS_MAX);
     s->number = 1 + below(a, 5);
     s->dtype = below(a, DTYPE_COUNT);
+    if (once_in(a, 4)) draw_encoding(a, s);
+    s->op = 0;
     draw_buffers(a, s, s->number);
     if (s->pattern == PROGRAM_UNAWAITED && s->number > UNAWAITED_MAX) s->number = UNAWAITED_MAX;
     if (s->pattern == PROGRAM_UNAWAITED)

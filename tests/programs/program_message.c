@@ -115,7 +115,8 @@ static enum tutti_status receive(struct program_work *w, int i, bool starts)
     void *const place = piece_of(w, RECV, i);
     return starts ? tutti_recv_start(place, room, dtype, source, tag, &w->messages[i], &w->options,
                                      w->on->comm, &w->requests[i])
-                  : tutti_recv(place, room, dtype, source, tag, &w->messages[i], w->on->comm);
+                  : tutti_recv_with(place, room, dtype, source, tag, &w->messages[i], &w->options,
+                                    w->on->comm);
 }
 
 static enum tutti_status send(struct program_work *w, int i, bool starts)
@@ -127,7 +128,7 @@ static enum tutti_status send(struct program_work *w, int i, bool starts)
     const void *const place = piece_of(w, SEND, i);
     return starts ? tutti_send_start(place, count, dtype, peer, tag, &w->options, w->on->comm,
                                      &w->requests[w->receive_count + i])
-                  : tutti_send(place, count, dtype, peer, tag, w->on->comm);
+                  : tutti_send_with(place, count, dtype, peer, tag, &w->options, w->on->comm);
 }
 
 static enum tutti_status receive_all(struct program_work *w, bool starts)
@@ -150,7 +151,7 @@ static void fill(struct program_work *w)
 {
     struct elements table;
     size_t place = 0;
-    elements_bytes(&table, (enum tutti_dtype)w->step->dtype, w->on->rank);
+    program_work_given(w, w->on->rank, &table);
     spread_poison(&w->sides[RECV], 0, w->sides[RECV].count);
     for (size_t i = 0; i < w->sides[SEND].piece_count; i++) {
         spread_put(&w->sides[SEND], false, place, w->sides[SEND].counts[i], &table,
@@ -220,9 +221,11 @@ const char *program_message_complaint(struct program_work *w)
         struct elements table;
         const char *const complaint = compare(w, i, &seen);
         if (complaint != NULL) return complaint;
-        elements_bytes(&table, (enum tutti_dtype)w->step->dtype, w->messages[i].source);
+        program_work_given(w, w->messages[i].source, &table);
         spread_put(&w->sides[RECV], true, place, w->messages[i].count, &table,
                    program_work_index(w, w->sources[i] == TUTTI_ANY_RANK ? 0 : i));
+        spread_accept(&w->sides[RECV], place, w->messages[i].count,
+                      (enum tutti_dtype)w->step->dtype, program_work_tolerance(w));
         place += w->sides[RECV].counts[i];
     }
     return NULL;

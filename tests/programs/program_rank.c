@@ -96,6 +96,40 @@ static void show_place(const struct lane *lane, int step)
 
 /* ---------------------------------------------------------------------------------------- works */
 
+/* Writes down the bits of a result that other ranks have, too. */
+static void show_replica(struct life *life, struct program_work *work)
+{
+    struct program_replica *const replica = &life->place->replicas[work->index];
+    uint64_t number;
+    if (!program_work_replica(work, &number)) return;
+    uint64_t members = 1;
+    for (int i = 0; i < work->on->size; i++)
+        members = elements_mixed(members, (uint64_t)work->on->members[i]) | 1;
+    replica->members = members;
+    replica->bits = elements_mixed(replica->bits, number);
+    replica->turns++;
+}
+
+int program_replicas_differ(const struct random_program *program, const struct program_place *places)
+{
+    int differ = 0;
+    for (int i = 0; i < program->step_count; i++)
+        for (int rank = 1; rank < program->rank_count; rank++)
+            for (int other = 0; other < rank; other++) {
+                const struct program_replica *const a = &places[rank].replicas[i],
+                                                    *const b = &places[other].replicas[i];
+                char line[PROGRAM_LINE_BYTES];
+                if (a->members == 0 || a->members != b->members || a->turns != b->turns ||
+                    a->bits == b->bits)
+                    continue;
+                program_print_step(&program->steps[i], line);
+                fprintf(stderr, "rank %d: step %d: %s: other bits than rank %d\n", rank, i, line,
+                        other);
+                differ++;
+            }
+    return differ;
+}
+
 /* All its requests must be done. A prepared call stays. */
 static enum outcome close_work(struct life *life, struct program_work *work)
 {
@@ -104,6 +138,7 @@ static enum outcome close_work(struct life *life, struct program_work *work)
     const char *const complaint = program_work_complaint(work, text);
     work->is_open = false;
     if (complaint != NULL) return complain(life, step, complaint, "");
+    show_replica(life, work);
     if (work->prepared == NULL) program_work_release(work);
     return GO_ON;
 }

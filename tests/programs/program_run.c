@@ -81,6 +81,7 @@ static __attribute__((noinline)) int run_ranks(struct stage *stage, int timeout_
             outcomes[rank].fate == RANKS_SIGNALLED && outcomes[rank].value == SIGKILL;
         bad += is_killed(p, rank) ? !was_killed : outcomes[rank].fate != RANKS_GOOD;
     }
+    if (bad == 0) bad = program_replicas_differ(p, stage->places);
     return bad;
 }
 

@@ -7,6 +7,7 @@
 
 #include "algo/algo.h"
 #include "base/dtype.h"
+#include "base/encoding.h"
 #include "tests/programs/program.h"
 
 /* ------------------------------------------------------------------------------ names of values */
@@ -29,6 +30,7 @@ NAMES(memory_name, "heap", "mapped", "fenced-end", "fenced-begin")
 NAMES(style_name, "even", "skewed", "zeros", "few")
 NAMES(pattern_name, "ring", "any-rank", "truncated", "cancelled", "unawaited")
 NAMES(way_name, "chosen", "gather", "owner", "dense", "push", "pull")
+NAMES(links_name, "hosts", "racks", "everywhere")
 NAMES(over_name, "memory", "threads", "tcp")
 NAMES(integrity_name, "default", "off", "network", "on")
 
@@ -40,6 +42,11 @@ static const char *collective_name_of(int value)
 static const char *dtype_name_of(int value)
 {
     return value < DTYPE_COUNT ? tutti_dtype_name((enum tutti_dtype)value) : NULL;
+}
+
+static const char *encoding_name_of(int value)
+{
+    return value < ENCODING_COUNT ? tutti_encoding_name((enum tutti_encoding)value) : NULL;
 }
 
 static const char *op_name_of(int value)
@@ -94,6 +101,9 @@ static const struct field step_fields[] = {
     STEP(priority, NULL),
     STEP(handle, NULL),
     STEP(starved, NULL),
+    STEP(encoding, encoding_name_of),
+    STEP(links, links_name),
+    STEP(required, NULL),
     STEP(way, way_name),
     STEP(salt, NULL),
     {0},

@@ -1,12 +1,15 @@
 #include "tests/programs/program_work.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "algo/algo.h"
+#include "base/encoding.h"
 #include "tests/kit/elements.h"
 #include "tests/programs/program_message.h"
+#include "tune/encoding_wish.h"
 
 enum { SEND, RECV };
 
@@ -191,7 +194,8 @@ static bool init_call(struct program_work *w)
     for (int side = SEND; side <= RECV && s->shape == CALL_LIST; side++)
         if (w->blocks[side] > 0 && !init_list(w, side)) return false;
     w->options.algorithm = algorithm_of(s, size, w->algorithm);
-    const bool is_plain = w->options.algorithm == NULL && !s->deterministic && s->priority == 0;
+    const bool is_plain = w->options.algorithm == NULL && !s->deterministic && s->priority == 0 &&
+                          !program_encodes(s);
     w->op = make_op(s);
     w->call = (struct form_call){.call = {collective, pointer_of(w, SEND), pointer_of(w, RECV),
                                           count_between(s, rank, rank), (enum tutti_dtype)s->dtype,
@@ -213,6 +217,13 @@ bool program_work_init(struct program_work *w, const struct random_step *step, i
         .step = step, .index = index, .on = on, .options = TUTTI_CALL_OPTIONS_INIT};
     w->options.deterministic = step->deterministic;
     w->options.priority = step->priority;
+    if (program_encodes(step)) {
+        static const char *const links[] = {"hosts", "racks", "everywhere"};
+        snprintf(w->encoding, sizeof w->encoding, "%s/%s/%s",
+                 tutti_encoding_name((enum tutti_encoding)step->encoding), links[step->links],
+                 step->required ? "required" : "allowed");
+        w->options.encoding = w->encoding;
+    }
     return step->verb == PROGRAM_CALL ? init_call(w) : program_message_init(w);
 }
 
@@ -234,6 +245,31 @@ size_t program_work_index(const struct program_work *w, int block)
     return (size_t)(w->step->salt % 1000 + w->on->members[0] * 13 + w->turn * 101 + block * 37);
 }
 
+void program_work_given(const struct program_work *w, int rank, struct elements *table)
+{
+    const enum tutti_dtype dtype = (enum tutti_dtype)w->step->dtype;
+    if (program_encodes(w->step))
+        elements_contribution(table, dtype, OP_MAX, rank, w->on->size);
+    else
+        elements_bytes(table, dtype, rank);
+}
+
+/* A contribution to a sum is rounded by each rank at most; in units of several elements, by its
+ * sender and by the owner of the sum. Sums of 16 bits are rounded besides. */
+double program_work_tolerance(const struct program_work *w)
+{
+    const struct random_step *const s = w->step;
+    const enum tutti_encoding encoding = (enum tutti_encoding)s->encoding;
+    const double largest = elements_largest((enum tutti_dtype)s->dtype);
+    if (!program_encodes(s)) return 0;
+    const double share = encoding_error_max(encoding);
+    if (s->verb == PROGRAM_MESSAGE || !collective_reduces((enum collective)s->collective))
+        return largest * share;
+    const int size = w->on->size, roundings = encoding_unit_elements(encoding) > 1 ? 2 : size;
+    return largest * (pow(1 + share, roundings) * pow(1 + 0x1p-8, size) - 1) /
+           (s->op == OP_AVG ? size : 1);
+}
+
 static void fill(struct program_work *w)
 {
     const struct random_step *const s = w->step;
@@ -243,7 +279,7 @@ static void fill(struct program_work *w)
     if (collective_reduces((enum collective)s->collective))
         elements_contribution(&table, dtype, kind_of(s), w->on->rank, w->on->size);
     else
-        elements_bytes(&table, dtype, w->on->rank);
+        program_work_given(w, w->on->rank, &table);
     for (int side = SEND; side <= RECV; side++)
         if (!is_within_other(w, side)) spread_poison(&w->sides[side], 0, w->sides[side].count);
     for (int block = 0; block < (int)w->blocks[SEND]; block++) {
@@ -286,7 +322,7 @@ static void expect(struct program_work *w)
         if (collective_reduces((enum collective)s->collective))
             elements_result(&table, dtype, kind_of(s), w->on->size);
         else
-            elements_bytes(&table, dtype, source);
+            program_work_given(w, source, &table);
         spread_put(spread_of(w, RECV), true, place, count, &table,
                    program_work_index(w, source_block));
         place += count;
@@ -325,11 +361,27 @@ enum tutti_status program_work_wait(struct program_work *w, int request, bool po
     return w->statuses[request] == TUTTI_OK ? TUTTI_OK : TUTTI_INTERNAL;
 }
 
+bool program_work_replica(struct program_work *w, uint64_t *number)
+{
+    const struct random_step *const s = w->step;
+    const bool is_alike = s->collective == COLLECTIVE_ALLREDUCE ||
+                          s->collective == COLLECTIVE_ALLGATHER ||
+                          s->collective == COLLECTIVE_BROADCAST;
+    if (s->verb != PROGRAM_CALL || !program_encodes(s) || !is_alike) return false;
+    *number = spread_number(spread_of(w, RECV), place_of(w, RECV),
+                            count_before(w, RECV, (int)w->blocks[RECV]));
+    return true;
+}
+
 const char *program_work_complaint(struct program_work *w, char text[160])
 {
     const char *const complaint =
         w->step->verb == PROGRAM_MESSAGE ? program_message_complaint(w) : NULL;
     if (complaint != NULL) return complaint;
+    if (w->step->verb == PROGRAM_CALL && w->blocks[RECV] > 0)
+        spread_accept(spread_of(w, RECV), place_of(w, RECV),
+                      count_before(w, RECV, (int)w->blocks[RECV]), (enum tutti_dtype)w->step->dtype,
+                      program_work_tolerance(w));
     for (int side = SEND; side <= RECV; side++) {
         const struct spread *const spread = &w->sides[side];
         long byte;

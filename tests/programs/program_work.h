@@ -43,6 +43,7 @@ struct program_work {
     struct form_call call;
     struct tutti_call_options options;
     char algorithm[PROGRAM_ALGORITHM_BYTES]; /* what the options name */
+    char encoding[48];
     tutti_op op;
     /* Requests: one of a collective; of messages, the receiving ones come first. */
     int request_count, receive_count;
@@ -64,6 +65,13 @@ enum tutti_status program_work_wait(struct program_work *work, int request, bool
 /* Where the contents of a block begin in the tables of elements.h: different for each step, turn
  * and block. */
 size_t program_work_index(const struct program_work *work, int block);
+/* What a rank gives to a step that goes encoded, where nothing is reduced: numbers, and not any
+ * bytes; with or without: what becomes of them may be so far from them. */
+void program_work_given(const struct program_work *work, int rank, struct elements *table);
+double program_work_tolerance(const struct program_work *work);
+/* A number for the bits of a result that all ranks of the communicator have alike; false: the step
+ * has none. After program_work_complaint, which found nothing. */
+bool program_work_replica(struct program_work *work, uint64_t *number);
 /* NULL: all is right. */
 const char *program_work_complaint(struct program_work *work, char text[160]);
 void program_work_release(struct program_work *work);

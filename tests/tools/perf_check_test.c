@@ -20,6 +20,7 @@
 #include "kernel/kernel.h"
 #include "tools/perf/buffer.c"
 #include "tools/perf/dtype.c"
+#include "tools/perf/encoded.c"
 #include "tools/perf/layout.c"
 #include "tools/perf/operation.c"
 #include "tools/perf/plot.c"
@@ -44,13 +45,15 @@ struct setting {
     enum displs displs;
     int tensors;
     size_t misalign;
+    struct perf_encoded encoded;
 };
 
 static void world_init(struct world *world, const char *name, const struct setting *s)
 {
     world->operation = operation_find(name);
     assert_non_null(world->operation);
-    world->pattern = (struct pattern){s->dtype, world->operation->reduces, s->reduction, RANKS, 11};
+    world->pattern =
+        (struct pattern){s->dtype, world->operation->reduces, s->reduction, RANKS, 11, s->encoded};
     const struct buffers_options options = {tutti_dtype_size(s->dtype), s->misalign, false, NULL, 1};
     for (int rank = 0; rank < RANKS; rank++) {
         const struct perf_shape shape = {.rank_count = RANKS,
@@ -285,7 +288,11 @@ static void sums_stay_exact_with_more_ranks_than_integers(void **state)
 {
     (void)state;
     for (int d = 0; d < NARROW; d++) {
-        const struct pattern pattern = {narrow[d], true, REDUCTION_SUM, 1000, 5};
+        const struct pattern pattern = {.dtype = narrow[d],
+                                        .reduces = true,
+                                        .reduction = REDUCTION_SUM,
+                                        .rank_count = 1000,
+                                        .salt = 5};
         const size_t bytes = tutti_dtype_size(narrow[d]);
         unsigned char result[COUNT * ELEMENT_BYTES_MAX], value[ELEMENT_BYTES_MAX];
         bool varies_here = false;
@@ -602,6 +609,101 @@ static void plots_refuse_what_is_no_result(void **state)
     }
 }
 
+/* ------------------------------------------------------------------------------------- encodings */
+
+/* Encodes and decodes COUNT elements where they lie. */
+static void pass_through(enum tutti_encoding encoding, void *elements)
+{
+    unsigned char encoded_bytes[4 * COUNT + 256];
+    assert_int_equal(tutti_encode(encoding, TUTTI_FLOAT32, elements, COUNT, encoded_bytes),
+                     TUTTI_OK);
+    assert_int_equal(tutti_decode(encoding, TUTTI_FLOAT32, encoded_bytes, COUNT, elements),
+                     TUTTI_OK);
+}
+
+/* Contributions are rounded, and so is the sum; with `lost` the contribution of a rank is not
+ * there. */
+static void add_encoded(struct world *world, enum tutti_encoding encoding, bool averages, bool lost)
+{
+    float sums[COUNT] = {0};
+    for (int rank = 0; rank < RANKS - lost; rank++) {
+        float own[COUNT];
+        memcpy(own, send_of(world, rank), sizeof own);
+        pass_through(encoding, own);
+        for (int i = 0; i < COUNT; i++) sums[i] += own[i];
+    }
+    for (int i = 0; i < COUNT && averages; i++) sums[i] /= RANKS;
+    pass_through(encoding, sums);
+    for (int rank = 0; rank < RANKS; rank++) memcpy(recv_of(world, rank), sums, sizeof sums);
+}
+
+static void encoded_sums_may_be_as_wrong_as_roundings_make_them(void **state)
+{
+    (void)state;
+    for (int e = 1; e < ENCODING_COUNT; e++)
+        for (int averages = 0; averages < 2; averages++) {
+            const enum tutti_encoding encoding = (enum tutti_encoding)e;
+            const struct setting setting = {.dtype = TUTTI_FLOAT32,
+                                            .reduction = averages ? REDUCTION_AVG : REDUCTION_SUM,
+                                            .encoded = {encoding, 2}};
+            struct world world;
+            world_init(&world, "allreduce", &setting);
+            add_encoded(&world, encoding, averages, false);
+            assert_int_equal(wrong_in(&world), 0);
+            add_encoded(&world, encoding, averages, true);
+            /* The bound of the coarsest is as large as what a rank contributes. */
+            if (encoding_error_max(encoding) < 0.01) assert_true(wrong_in(&world) > COUNT);
+            memcpy(recv_of(&world, 2), &(float){1e30f}, sizeof(float));
+            assert_true(wrong_in(&world) > 0);
+            world_release(&world);
+        }
+}
+
+static void encoded_copies_are_near_and_inputs_stay(void **state)
+{
+    (void)state;
+    for (int e = 1; e < ENCODING_COUNT; e++) {
+        const enum tutti_encoding encoding = (enum tutti_encoding)e;
+        const struct setting setting = {.dtype = TUTTI_FLOAT32, .encoded = {encoding, 1}};
+        struct world world;
+        world_init(&world, "alltoall", &setting);
+        alltoall(&world);
+        for (int rank = 0; rank < RANKS; rank++)
+            for (int block = 0; block < RANKS; block++)
+                pass_through(encoding,
+                             recv_of(&world, rank) + (size_t)block * COUNT * sizeof(float));
+        assert_int_equal(wrong_in(&world), 0);
+        send_of(&world, 1)[0] ^= 1;
+        assert_int_equal(wrong_in(&world), 1);
+        world_release(&world);
+    }
+}
+
+static void explanations_are_read(void **state)
+{
+    (void)state;
+    struct perf_encoded found;
+    perf_encoded_read(
+        "allreduce of 5 float32 on 8 ranks: ring, because\n  bfloat16 on links between "
+        "hosts, required: contributions are rounded up to 8 times on their way\n",
+        9, &found);
+    assert_true(found.encoding == TUTTI_ENCODING_BFLOAT16 && found.roundings == 8);
+    perf_encoded_read(
+        "broadcast of ...\n  int8 on all links, allowed: contributions are rounded once on "
+        "their way to a result\n   1.00 us  tree\n",
+        9, &found);
+    assert_true(found.encoding == TUTTI_ENCODING_INT8 && found.roundings == 1);
+    perf_encoded_read("allreduce of ...\n  int8 on all links, required\n", 900, &found);
+    assert_true(found.encoding == TUTTI_ENCODING_INT8 && found.roundings == 900);
+    perf_encoded_read("allreduce of ...\n  not encoded (int8 on all links, allowed): all ranks\n",
+                      9, &found);
+    assert_true(found.encoding == TUTTI_ENCODING_NONE);
+    perf_encoded_read("allreduce of ...\n       10.00 us  ring\n", 9, &found);
+    assert_true(found.encoding == TUTTI_ENCODING_NONE);
+    perf_encoded_read("allreduce of 5 float32 on 1 ranks: none, because\n", 1, &found);
+    assert_true(found.encoding == TUTTI_ENCODING_NONE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -624,6 +726,9 @@ int main(void)
         cmocka_unit_test(writing_past_either_end_is_found),
         cmocka_unit_test(writing_into_gaps_is_found),
         cmocka_unit_test(stale_results_are_found),
+        cmocka_unit_test(encoded_sums_may_be_as_wrong_as_roundings_make_them),
+        cmocka_unit_test(encoded_copies_are_near_and_inputs_stay),
+        cmocka_unit_test(explanations_are_read),
         cmocka_unit_test(plots_read_what_csv_says),
         cmocka_unit_test(plots_refuse_what_is_no_result),
     };

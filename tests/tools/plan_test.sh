@@ -137,6 +137,56 @@ exits 0 draw hosts --hosts 3,1 -o hosts.svg
 says hosts.svg ">host 1</text>"
 exits 1 draw hosts --hosts 3x2 -o hosts.svg
 
+echo "links may be encoded"
+exits 0 verify allreduce twoshot --ranks 2-9 --encoding int8/everywhere
+says out "int8 on all links: rounded up to 2 times on the way to a result"
+exits 0 verify allreduce ring --hosts 2,2 --encoding bfloat16
+says out "bfloat16 on links between hosts: rounded up to "
+exits 0 verify broadcast tree --ranks 4 --encoding mxfp4/everywhere
+says out "rounded once"
+exits 0 verify --all --ranks 5 --encoding bfloat16/everywhere
+exits 0 verify --all --hosts 2x2,1 --racks 1,2 --encoding int8/racks
+exits 0 verify --all --ranks 4-7 --encoding bfloat16 # on hosts of its own
+exits 1 verify allreduce doubling --ranks 4 --encoding bfloat16/everywhere
+says err "doubling"
+exits 0 verify ring --encoding bfloat16/everywhere
+says out "bfloat16 on all links: rounded up to 3 times"
+exits 0 verify ring --in-place --encoding bfloat16/everywhere
+exits 0 show allgather ring --ranks 3 --in-place
+cp out gathers
+exits 0 verify gathers --in-place --encoding bfloat16/everywhere
+says out "rounded once"
+exits 0 verify ring --hosts 2,1 --encoding bfloat16
+exits 0 verify allreduce ring --hosts 3,1 --racks 2 --encoding bfloat16/racks
+says out "no link is encoded"
+exits 0 paths alltoall direct --ranks 3 --count 256 --encoding int8/everywhere
+says out "int8 on all links: rounded once on the way to a result"
+says out "1024 bytes to 1 (264 in int8): "
+exits 0 paths allreduce hierarchical --hosts 2,2 --count 1000 --transport tcp --encoding bfloat16
+says out " in bfloat16): "
+grep -q "bytes to [0-9]: " out || fail "a link within a host is encoded"
+exits 0 paths allreduce --ranks 4 --count 100000 --encoding int8/everywhere
+says out "algorithm "
+exits 1 paths allreduce ring --ranks 4 --count 1000 --encoding int8/everywhere
+says err "encoded several times"
+exits 0 explain allreduce 64M --hosts 2x1 --encoding int8
+says out "encoded: int8 on links between hosts"
+says out "several ranks complete a result"
+exits 0 explain allreduce 64M --hosts 2x1 --encoding int8 --csv
+encoded_ns=$(awk -F, '$1 == "twoshot" { print $3 }' out)
+exits 0 explain allreduce 64M --hosts 2x1 --csv
+plain_ns=$(awk -F, '$1 == "twoshot" { print $3 }' out)
+[ "$((2 * encoded_ns))" -lt "$plain_ns" ] || fail "int8 takes $encoded_ns ns, and float32 $plain_ns ns"
+for words in "verify ring --encoding int9" "verify ring --encoding bfloat16" "verify ring --hosts 2,2 --encoding bfloat16" \
+    "show ring --encoding bfloat16" "draw allreduce ring --ranks 3 --encoding bfloat16/everywhere" \
+    "verify barrier dissemination --ranks 3 --encoding bfloat16/everywhere" \
+    "paths allreduce ring --ranks 3 --count 1 --encoding bfloat16" \
+    "paths allreduce ring --hosts 2,2 --count 1 --encoding bfloat16/racks" \
+    "paths --all --ranks 2 --encoding bfloat16/everywhere" "verify ring --encoding bfloat16/nowhere"; do
+    # shellcheck disable=SC2086 # words are words
+    exits 2 $words
+done
+
 echo "values that do not fit are refused"
 for values in "" 1 1,2,3 1,2,3/4,5,6/7,8 1,2,3/4,5,6/7,8,9,10 1,2,3/4,5,6/7,8,nan 1,2,3/4,5,6/7,8,9/ 1/2/3; do
     exits 2 draw allreduce ring --ranks 3 --values "$values" -o refused.svg

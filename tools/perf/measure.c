@@ -29,6 +29,7 @@ struct run {
     enum tutti_status (*plain)(const struct perf_call *call, struct tutti_comm *comm);
     struct tutti_prepared **prepared; /* of set 0, part 0, 1, then of set 1, ...; NULL: not yet */
     struct measurement *m;
+    struct perf_encoded encoded;
 };
 
 /* -------------------------------------------------------------------------------- one iteration */
@@ -148,8 +149,8 @@ static int set_count_for(const struct perf_options *options, size_t bytes, bool 
 static const struct tutti_call_options *options_for(const struct run *run)
 {
     const struct tutti_call_options *const options = &run->call_options;
-    const bool plain =
-        !options->algorithm && !options->deterministic && !options->priority && !options->on_stream;
+    const bool plain = !options->algorithm && !options->deterministic && !options->priority &&
+                       !options->on_stream && !options->encoding;
     return plain ? NULL : options;
 }
 
@@ -204,8 +205,33 @@ static enum tutti_status init_buffers(struct run *run)
 
 static struct pattern pattern_for(const struct run *run, uint64_t salt)
 {
-    return (struct pattern){run->c->dtype, run->rank->options->operation->reduces,
-                            run->c->reduction, run->rank->rank_count, salt};
+    return (struct pattern){run->c->dtype,
+                            run->rank->options->operation->reduces,
+                            run->c->reduction,
+                            run->rank->rank_count,
+                            salt,
+                            run->encoded};
+}
+
+/* Which collective the calls of a case are, as far as they may be encoded. */
+static const char *encodable(const struct run *run)
+{
+    const struct perf_options *const options = run->rank->options;
+    const struct perf_operation *const operation = options->operation;
+    const bool adds = run->c->reduction == REDUCTION_SUM || run->c->reduction == REDUCTION_AVG;
+    if (operation_has_counts(operation) || !operation_blocks(operation, 1)) return NULL;
+    if (operation->reduces && (!adds || options->deterministic)) return NULL;
+    return operation_is_message(operation) ? "send" : operation->name;
+}
+
+static enum tutti_status find_encoded(struct run *run)
+{
+    const struct perf_encodable call = {.collective = encodable(run),
+                                        .count = run->c->count,
+                                        .dtype = run->c->dtype,
+                                        .encoding = run->call_options.encoding,
+                                        .has_algorithm = run->c->algorithm != NULL};
+    return perf_encoded_find(run->rank->comm, &call, &run->encoded);
 }
 
 /* --------------------------------------------------------------------------------------- checks */
@@ -426,6 +452,7 @@ static enum tutti_status measure_with_buffers(struct run *run)
  * before any calls, and have freed them before any goes on. */
 static enum tutti_status make_buffers_and_measure(struct run *run)
 {
+    TRY(find_encoded(run));
     TRY(init_buffers(run));
     TRY(init_calls(run));
     TRY(perf_sync_barrier(run->rank));
@@ -441,6 +468,7 @@ enum tutti_status perf_measure(struct perf_rank *rank, const struct perf_case *p
     run.call_options.algorithm = perf_case->algorithm;
     run.call_options.deterministic = rank->options->deterministic;
     run.call_options.priority = rank->options->priority;
+    run.call_options.encoding = rank->options->encoding;
     run.call_options.on_stream = rank->options->on_stream;
     run.call_options.stream = rank->stream;
     const enum tutti_status status = make_buffers_and_measure(&run);

@@ -41,6 +41,7 @@ static const char usage[] =
     "      --started           --form started\n"
     "      --priority N        priority of the calls, -100 to 100 (0)\n"
     "      --deterministic     ask for results independent of size and offset\n"
+    "      --encoding E        ask for an encoding, such as bfloat16/hosts\n"
     "      --stream            make the calls in a stream of a GPU, and wait for the stream\n"
     "buffers\n"
     "      --memory M          host (malloc), mapped (tutti_mem_alloc) or device (a GPU's) (host)\n"
@@ -266,6 +267,7 @@ enum {
     LONG_DISPLS,
     LONG_TENSORS,
     LONG_DETERMINISTIC,
+    LONG_ENCODING,
     LONG_ONE_CLOCK,
     LONG_TIME,
     LONG_ROTATE,
@@ -302,6 +304,7 @@ static const struct option long_options[] = {
     {"displs", required_argument, NULL, LONG_DISPLS},
     {"tensors", required_argument, NULL, LONG_TENSORS},
     {"deterministic", no_argument, NULL, LONG_DETERMINISTIC},
+    {"encoding", required_argument, NULL, LONG_ENCODING},
     {"iters", required_argument, NULL, 'n'},
     {"warmup_iters", required_argument, NULL, 'w'},
     {"check", required_argument, NULL, 'c'},
@@ -421,6 +424,7 @@ static bool take_option(struct perf_options *options, struct given *given, int l
     case LONG_TENSORS: return take_tensors(given, text, &options->tensors);
     case LONG_PLOT: options->plot = text; return *text;
     case LONG_FROM: given->from = true; return true;
+    case LONG_ENCODING: options->encoding = text; return true;
     case LONG_DETERMINISTIC: options->deterministic = true; return true;
     case 'n': return take_int(given, text, 1, ITERATIONS_MAX, &options->iterations);
     case 'w': return take_int(given, text, 0, ITERATIONS_MAX, &options->warmup);

@@ -67,6 +67,7 @@ struct perf_options {
     bool on_stream; /* calls are work of a stream of the device's */
     int device;     /* of all ranks here, or DEVICE_BY_RANK: by number on its host, in a circle */
     bool deterministic;
+    const char *encoding; /* that calls ask for, or NULL */
     bool pin;
     bool one_clock;          /* of all ranks: single calls begin at an agreed time */
     bool launched;           /* a launcher started this process as one rank */

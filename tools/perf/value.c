@@ -23,11 +23,20 @@ static int64_t spread(enum tutti_dtype dtype, uint64_t h, uint64_t bound)
     return (int64_t)below(h, 2 * bound + 1) - (int64_t)bound;
 }
 
+/* Up to which inputs, sums and results are exact before they are encoded. */
+static uint64_t exact_max(const struct pattern *pattern)
+{
+    const uint64_t max = number_exact_max(pattern->dtype);
+    return pattern->encoded.encoding == TUTTI_ENCODING_NONE
+               ? max
+               : (uint64_t)perf_encoded_largest(&pattern->encoded, (double)max);
+}
+
 /* Summands whose sum over all ranks stays exact. With more ranks than the dtype has integers (8-bit
  * floats), only some of the ranks contribute to an element. */
 static int64_t summand(const struct pattern *pattern, int rank, size_t index)
 {
-    const uint64_t max = number_exact_max(pattern->dtype);
+    const uint64_t max = exact_max(pattern);
     const uint64_t ranks = (uint64_t)pattern->rank_count;
     const uint64_t h = hash(pattern->salt, rank, index);
     if (ranks <= max) return spread(pattern->dtype, h, max / ranks);
@@ -48,6 +57,7 @@ static uint64_t rare_bits(const struct pattern *pattern, int rank, size_t index)
 
 static bool is_of_words(const struct pattern *pattern)
 {
+    if (pattern->encoded.encoding != TUTTI_ENCODING_NONE) return false;
     return !pattern->reduces || number_kind(pattern->dtype) != NUMBER_REAL ||
            reduction_is_of_words(pattern->reduction);
 }
@@ -138,6 +148,8 @@ static double factor(const struct pattern *pattern, int rank, size_t index)
 
 static double input_real(const struct pattern *pattern, int rank, size_t index)
 {
+    if (!pattern->reduces)
+        return (double)spread(pattern->dtype, hash(pattern->salt, rank, index), exact_max(pattern));
     switch (pattern->reduction) {
     case REDUCTION_PROD: return factor(pattern, rank, index);
     case REDUCTION_MIN:
@@ -168,6 +180,16 @@ static double reduced_real(const struct pattern *pattern, size_t index)
         total = combine_reals(pattern, total, input_real(pattern, rank, index));
     if (pattern->reduction == REDUCTION_AVG) return total / pattern->rank_count;
     return pattern->reduction == REDUCTION_SCALED ? total * REDUCTION_FACTOR : total;
+}
+
+double value_tolerance(const struct pattern *pattern)
+{
+    const double largest =
+        pattern->encoded.encoding == TUTTI_ENCODING_NONE ? 0 : (double)exact_max(pattern);
+    const bool is_average = pattern->reduces && pattern->reduction == REDUCTION_AVG;
+    return perf_encoded_tolerance(&pattern->encoded, pattern->rank_count, largest,
+                                  (double)number_exact_max(pattern->dtype)) /
+           (is_average ? pattern->rank_count : 1);
 }
 
 /* ------------------------------------------------------------------------------------- elements */

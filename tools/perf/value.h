@@ -17,6 +17,9 @@
  *     band, bor         bits so often that many survive
  *     user              any bits that are a function with an inverse
  *
+ * Where calls go encoded (encoded.h), inputs and results are no larger than the encoding has numbers,
+ * copies are integers as of min, and results may differ from the exact ones by a tolerance.
+ *
  * Elements lie at any alignment.
  */
 #ifndef TUTTI_TOOLS_PERF_VALUE_H
@@ -26,6 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "encoded.h"
 #include "reduction.h"
 #include "tutti/tutti.h"
 
@@ -37,7 +41,11 @@ struct pattern {
     enum reduction reduction;
     int rank_count;
     uint64_t salt; /* another salt, other values */
+    struct perf_encoded encoded;
 };
+
+/* How much a result may differ from the exact one. */
+double value_tolerance(const struct pattern *pattern);
 
 /* Writes elements first .. first + count - 1 of that rank's input. */
 void value_inputs(const struct pattern *pattern, int rank, size_t first, size_t count,

@@ -8,11 +8,13 @@
 #include "algo/loaded.h"
 #include "base/dtype.h"
 #include "base/status.h"
+#include "encoded.h"
 #include "format/calibration_file.h"
 #include "format/plan_file.h"
 #include "model/calibration.h"
 #include "transport/paths.h"
 #include "tune/choose.h"
+#include "tune/encoding_cost.h"
 #include "tune/predict.h"
 
 static enum exit_code complain(const char *what)
@@ -214,6 +216,12 @@ static size_t block_bytes_of(const struct options *options)
     return options->bytes / (size_t)options->ranks_min;
 }
 
+/* The model knows encodings of links between hosts alone. */
+static bool is_encoded(const struct question *question)
+{
+    return encoded_is_asked(&question->options->encoding) && question->levels != NULL;
+}
+
 static enum exit_code prepare(struct question *question)
 {
     const struct options *options = question->options;
@@ -239,6 +247,9 @@ static enum exit_code prepare(struct question *question)
                                         .between = between.map.tables[0],
                                         .tables = &question->tables};
     calibration_apply(&question->calibration, &use, &question->machine);
+    if (is_encoded(question))
+        encoding_cost_apply(options->encoding.encoding, TUTTI_FLOAT32, options->encoding.links,
+                            &question->machine, &question->tables);
     if (options->cores > 0) question->machine.core_count = options->cores;
     if (question->machine.core_count == 0)
         question->machine.core_count = ranks_of_largest_host(question);
@@ -330,12 +341,13 @@ static enum tutti_status choose(const struct question *question, struct choice *
                              .loaded = question->job.loaded,
                              .loaded_count = question->job.loaded_count};
     site.fingerprint = tune_site_fingerprint(&site, 0);
-    const struct choose_call call = {.question = {.collective = question->options->collective,
-                                                  .dtype = TUTTI_FLOAT32,
-                                                  .bytes = question->block_bytes,
-                                                  .is_mapped = machine->is_mapped},
-                                     .site = &site,
-                                     .root = question->job.root};
+    struct choose_call call = {.question = {.collective = question->options->collective,
+                                            .dtype = TUTTI_FLOAT32,
+                                            .bytes = question->block_bytes,
+                                            .is_mapped = machine->is_mapped},
+                               .site = &site,
+                               .root = question->job.root};
+    encoded_ask(&question->options->encoding, &call);
     const enum tutti_status status = choose_algorithm(&call, choice);
     free(cores_of);
     return status;
@@ -414,7 +426,13 @@ static void print_head(const struct question *question)
     if (options->machines > 0)
         printf(", on %d machine%s", options->machines, options->machines == 1 ? "" : "s");
     if (machine->rack_count > 1) printf(", %d racks", machine->rack_count);
-    printf("; %s memory\nnumbers: ", machine->is_mapped ? "mapped" : "private");
+    printf("; %s memory\n", machine->is_mapped ? "mapped" : "private");
+    if (encoded_is_asked(&options->encoding)) {
+        char text[160];
+        encoded_describe(&options->encoding, 0, text, sizeof text);
+        printf("encoded: %s\n", text);
+    }
+    printf("numbers: ");
     if (options->calibration == NULL)
         printf("as shipped, not measured on these hosts");
     else
@@ -465,6 +483,22 @@ static void print_all(const struct question *question, const struct prediction *
                    predictions[i].algorithm == choice->algorithm ? "  <- chosen" : "");
 }
 
+/* Algorithms that calls with the encoding cannot take come last. */
+static void leave_out(const struct encoding_wish *wish, struct prediction *predictions, int count)
+{
+    struct prediction left_out[PREDICTIONS_MAX];
+    int kept = 0, out = 0;
+    for (int i = 0; i < count; i++) {
+        const char *const why = encoded_why_not(wish, predictions[i].algorithm);
+        if (predictions[i].why_not == NULL) predictions[i].why_not = why;
+        if (predictions[i].why_not == NULL)
+            predictions[kept++] = predictions[i];
+        else
+            left_out[out++] = predictions[i];
+    }
+    memcpy(predictions + kept, left_out, (size_t)out * sizeof *left_out);
+}
+
 enum exit_code explain(const struct options *options)
 {
     struct prediction predictions[PREDICTIONS_MAX];
@@ -478,6 +512,7 @@ enum exit_code explain(const struct options *options)
     if (code == EXIT_FINE && (predict_all(&question->job, predictions, &count) != TUTTI_OK ||
                               choose(question, &choice) != TUTTI_OK))
         code = complain(tutti_error_message());
+    if (code == EXIT_FINE) leave_out(&options->encoding, predictions, count);
     if (code == EXIT_FINE && options->csv)
         print_csv(predictions, count, &choice);
     else if (code == EXIT_FINE)

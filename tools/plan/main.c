@@ -109,7 +109,7 @@ static enum exit_code verify(const struct options *options)
     bool in_place;
     struct plan *plan = get_plan(options, &in_place);
     if (plan == NULL) return EXIT_WRONG;
-    const enum exit_code code = verify_plan(plan, in_place);
+    const enum exit_code code = verify_plan(plan, in_place, options);
     plan_free(plan);
     return code;
 }

@@ -74,6 +74,10 @@ static const char help[] =
     "      --slow: the cores and the NIC of this host, counted from 0, take this many times\n"
     "      as long (0.001 to 1000); may be given several times\n"
     "      --csv: for programs, with times in nanoseconds\n"
+    "  verify, paths and explain also take [--encoding NAME[/hosts|/racks|/everywhere]]\n"
+    "      plans whose links between hosts (racks, all ranks) carry encoded elements: verify\n"
+    "      proves that all ranks end with the same bits, paths shows the bytes that such links\n"
+    "      carry, and explain takes these bytes, and encoding and decoding, into account\n"
     "  show, verify, draw, export and paths also take [--order 0,2,1,3]\n"
     "      the ranks, with near ranks side by side, for algorithms that use this order\n"
     "  and, in place of --ranks, [--hosts 4x2] [--racks 2x2] [--interleaved]\n"
@@ -169,6 +173,13 @@ static enum exit_code read_algorithm(const char *name, struct options *options)
                        collective_name(options->collective));
 }
 
+static enum exit_code read_encoding(const char *text, struct options *options)
+{
+    const char *const wrong = encoding_wish_parse(text, &options->encoding);
+    if (wrong == NULL) return EXIT_FINE;
+    return usage_error("--encoding %s: %s", text, wrong);
+}
+
 static enum exit_code read_option(int letter, struct options *options)
 {
     int number;
@@ -220,6 +231,7 @@ static enum exit_code read_option(int letter, struct options *options)
             return usage_error("--machines %s is not a number from 1 to %d", optarg, CORES_MAX);
         return EXIT_FINE;
     case 'x': options->csv = true; return EXIT_FINE;
+    case 'E': return read_encoding(optarg, options);
     case 'P':
         if (options->plan_count == PLANS_MAX)
             return usage_error("--plan: at most %d of them", PLANS_MAX);
@@ -333,6 +345,8 @@ static enum exit_code check_paths(const struct options *options)
     if (options->all) {
         if (options->count >= 0 || options->says_why)
             return usage_error("a table (--all) has sizes of its own, and no reasons");
+        if (options->encoding.encoding != TUTTI_ENCODING_NONE)
+            return usage_error("a table (--all) has no encodings");
         if (options->root > 0) return usage_error("a table (--all) has rank 0 for its root");
         return EXIT_FINE;
     }
@@ -349,8 +363,30 @@ static enum exit_code check_explain(const struct options *options)
     return EXIT_FINE;
 }
 
+/* Links between hosts need hosts; verify makes its own for algorithms. */
+static enum exit_code check_encoding(const struct options *options)
+{
+    const bool verify = strcmp(options->command, "verify") == 0;
+    const struct encoding_wish *const wish = &options->encoding;
+    if (wish->encoding == TUTTI_ENCODING_NONE) return EXIT_FINE;
+    if (!verify && strcmp(options->command, "paths") != 0 && strcmp(options->command, "explain") != 0)
+        return usage_error("--encoding is for verify, paths and explain");
+    if (!encoding_takes(wish->encoding, TUTTI_FLOAT32))
+        return usage_error("--encoding: float32 has no such encoding");
+    if (options->collective == COLLECTIVE_BARRIER)
+        return usage_error("--encoding: a barrier has no elements");
+    if (wish->links == ENCODED_EVERYWHERE || (verify && options->file == NULL)) return EXIT_FINE;
+    if (options->hosts.rank_count == 0)
+        return usage_error("--encoding: which ranks are on one host? (--hosts, or /everywhere)");
+    if (wish->links == ENCODED_RACKS && options->hosts.rack_of == NULL)
+        return usage_error("--encoding: which hosts are in one rack? (--racks)");
+    return EXIT_FINE;
+}
+
 static enum exit_code check_subject(const struct options *options)
 {
+    const enum exit_code encoding = check_encoding(options);
+    if (encoding != EXIT_FINE) return encoding;
     const bool list = strcmp(options->command, "list") == 0;
     const bool verify = strcmp(options->command, "verify") == 0;
     const bool paths = strcmp(options->command, "paths") == 0;
@@ -379,7 +415,8 @@ static enum exit_code check_subject(const struct options *options)
     }
     if (options->file != NULL) {
         const bool takes_hosts =
-            draws || (options->format != NULL && strcmp(options->format, FORMAT_MSCCLPP) == 0);
+            draws || (verify && options->encoding.encoding != TUTTI_ENCODING_NONE) ||
+            (options->format != NULL && strcmp(options->format, FORMAT_MSCCLPP) == 0);
         if ((options->ranks_min > 0 && !(takes_hosts && options->host_sizes != NULL)) ||
             options->root != ALL_ROOTS || options->radix > 0 || options->order != NULL)
             return usage_error("the ranks of a plan in a file are as they are");
@@ -443,6 +480,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"slow", required_argument, NULL, 'L'},
                                                  {"plan", required_argument, NULL, 'P'},
                                                  {"csv", no_argument, NULL, 'x'},
+                                                 {"encoding", required_argument, NULL, 'E'},
                                                  {"format", required_argument, NULL, 'f'},
                                                  {"help", no_argument, NULL, 'h'},
                                                  {"version", no_argument, NULL, 'V'},

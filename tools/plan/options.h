@@ -7,6 +7,7 @@
 #include "algo/algo.h"
 #include "base/collective.h"
 #include "hosts.h"
+#include "tune/encoding_wish.h"
 
 enum exit_code { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2 };
 
@@ -47,7 +48,8 @@ struct options {
                                    * FORMAT_HTML; or NULL */
     const char *plans[PLANS_MAX]; /* of explain: files that compete */
     int plan_count;
-    bool csv; /* of explain */
+    bool csv;                      /* of explain */
+    struct encoding_wish encoding; /* of verify, paths and explain: on which links; or none */
 };
 
 /* Fills *options from the command line. EXIT_FINE: go on, unless the command is NULL (help was

@@ -7,7 +7,10 @@
 #include "base/dtype.h"
 #include "base/op.h"
 #include "base/status.h"
+#include "encoded.h"
+#include "encoding/encoding.h"
 #include "engine/bind.h"
+#include "plan/verify.h"
 #include "transport/paths.h"
 #include "tune/choose.h"
 
@@ -18,6 +21,9 @@ struct job {
     size_t count;
     unsigned memory;
     bool shares_cores, says_why;
+    const struct encoding_wish *wish;
+    struct kernel_set encoding_kernels;
+    int *places; /* of each rank, if links are encoded; or NULL */
     struct transport_path path;
     struct transport_group everybody;
     int *ranks;
@@ -42,20 +48,24 @@ static struct program *bind_rank(const struct job *job, int rank, struct path_ca
         return NULL;
     }
     *cases = calloc(plan->step_count + 1, sizeof **cases);
-    const struct bind_options options = {.count = job->count,
-                                         .dtype = TUTTI_FLOAT32,
-                                         .op = op_builtin(OP_SUM),
-                                         .level = KERNEL_SCALAR,
-                                         .algorithm = job->algorithm->name,
-                                         .in_place = job->params.in_place,
-                                         .shares_cores = job->shares_cores,
-                                         .memory = job->memory,
-                                         .paths = &job->path.map,
-                                         .piece_bytes_max = job->path.piece_bytes_max,
-                                         .piece_count_max = job->path.piece_count_max,
-                                         .groups = &job->everybody,
-                                         .group_count = job->path.has_group,
-                                         .cases = *cases};
+    const struct bind_options options = {
+        .count = job->count,
+        .dtype = TUTTI_FLOAT32,
+        .op = op_builtin(OP_SUM),
+        .level = KERNEL_SCALAR,
+        .algorithm = job->algorithm->name,
+        .in_place = job->params.in_place,
+        .shares_cores = job->shares_cores,
+        .encoding = job->places != NULL ? encoding_of(job->wish->encoding, TUTTI_FLOAT32) : NULL,
+        .places = job->places,
+        .encoding_kernels = &job->encoding_kernels,
+        .memory = job->memory,
+        .paths = &job->path.map,
+        .piece_bytes_max = job->path.piece_bytes_max,
+        .piece_count_max = job->path.piece_count_max,
+        .groups = &job->everybody,
+        .group_count = job->path.has_group,
+        .cases = *cases};
     if (*cases == NULL)
         complain("out of memory");
     else if (bind_program(plan, &options, &program) != TUTTI_OK)
@@ -78,9 +88,16 @@ static bool job_init(struct job *job, const struct options *options)
         .memory = options->memory,
         .shares_cores = options->shares_cores,
         .says_why = options->says_why,
+        .wish = &options->encoding,
+        .encoding_kernels = encoding_kernels(KERNEL_SCALAR, TUTTI_FLOAT32),
         .ranks = calloc((size_t)options->ranks_min, sizeof *job->ranks)};
     if (job->ranks == NULL) return false;
     for (int r = 0; r < options->ranks_min; r++) job->ranks[r] = r;
+    bool none = true;
+    if (encoded_is_asked(job->wish))
+        job->places = encoded_places(job->wish, &options->hosts, options->ranks_min, &none);
+    if (job->places == NULL && !none) return false;
+    job->params.encodes = job->places != NULL;
     job->everybody = (struct transport_group){job->ranks, options->ranks_min};
     return transport_path_of(options->transport, options->ranks_min, &job->path);
 }
@@ -104,11 +121,12 @@ static bool choose(struct job *job, size_t bytes)
                              .calibration = &calibration};
     calibration_init(&calibration, NULL, NULL);
     site.fingerprint = tune_site_fingerprint(&site, 0);
-    const struct choose_call call = {.question = {.collective = job->params.collective,
-                                                  .dtype = TUTTI_FLOAT32,
-                                                  .bytes = bytes,
-                                                  .is_mapped = job->memory == PATH_MAPPED},
-                                     .site = &site};
+    struct choose_call call = {.question = {.collective = job->params.collective,
+                                            .dtype = TUTTI_FLOAT32,
+                                            .bytes = bytes,
+                                            .is_mapped = job->memory == PATH_MAPPED},
+                               .site = &site};
+    if (job->places != NULL) encoded_ask(job->wish, &call);
     struct choice choice;
     if (choose_algorithm(&call, &choice) != TUTTI_OK) {
         complain(tutti_error_message());
@@ -203,6 +221,12 @@ static void print_targets(const struct program *program, const struct program_st
         used += (size_t)(link->group != PROGRAM_NONE
                              ? snprintf(text + used, size - used, "%sall", comma)
                              : snprintf(text + used, size - used, "%s%d", comma, link->peer));
+        if (link->encoding != NULL && used < size)
+            used += (size_t)snprintf(
+                text + used, size - used, " (%zu in %s)",
+                program_tx_bytes(program, (uint32_t)program->step_tx[step->first_tx + i],
+                                 step->bytes),
+                link->encoding->name);
     }
 }
 
@@ -253,6 +277,26 @@ static void print_rank(const struct job *job, const struct program *program, int
     for (uint32_t l = 0; l < program->lane_count; l++) print_lane(job, program, l, cases);
 }
 
+/* Says how often the plan rounds, or why it cannot run so. */
+static enum exit_code print_roundings(const struct job *job)
+{
+    struct plan *plan;
+    struct verify_report report;
+    const char *message = "";
+    char text[160];
+    const char *const why = encoded_why_not(job->wish, job->algorithm);
+    if (why != NULL) return complain(why);
+    if (algo_plan(job->algorithm, &job->params, &plan, &message) != TUTTI_OK)
+        return complain(message);
+    const struct verify_options how = {.in_place = job->params.in_place, .places = job->places};
+    const enum verify_verdict verdict = plan_verify(plan, &how, &report);
+    plan_free(plan);
+    if (verdict != VERIFY_PROVEN) return complain(report.message);
+    encoded_describe(job->wish, report.roundings, text, sizeof text);
+    printf("%s\n", text);
+    return EXIT_FINE;
+}
+
 static enum exit_code print_steps(struct job *job, const struct options *options)
 {
     job->params.collective = options->collective;
@@ -261,6 +305,8 @@ static enum exit_code print_steps(struct job *job, const struct options *options
         if (!choose(job, job->count * sizeof(float))) return EXIT_WRONG;
         printf("algorithm %s\n", job->algorithm->name);
     }
+    if (job->places != NULL && print_roundings(job) != EXIT_FINE) return EXIT_WRONG;
+    if (encoded_is_asked(job->wish) && job->places == NULL) printf("no link is encoded\n");
     for (int rank = 0; rank < job->params.rank_count; rank++) {
         struct path_case *cases;
         struct program *program = bind_rank(job, rank, &cases);
@@ -359,5 +405,6 @@ enum exit_code print_paths(const struct options *options)
     else
         code = options->all ? print_table(&job, options) : print_steps(&job, options);
     free(job.ranks);
+    free(job.places);
     return code;
 }

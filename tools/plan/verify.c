@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "encoded.h"
 #include "plan/verify.h"
 
 enum { WORKERS_MAX = 64, RANKS_MIN_OF_ALL = 1, RANKS_MAX_OF_ALL = 33 };
@@ -22,11 +23,13 @@ struct work {
     size_t task_count, task_capacity;
     unsigned radix;
     const int *order;
-    const struct algo_levels *levels; /* NULL: what needs some gets some */
-    atomic_size_t next;               /* relaxed: it only hands out numbers */
+    const struct hosts *hosts; /* NULL: what needs some gets some */
+    const struct encoding_wish *encoding;
+    atomic_size_t next; /* relaxed: it only hands out numbers */
 
     pthread_mutex_t lock; /* of what follows, and of the terminal */
     size_t proven, wrong, unknown;
+    uint32_t roundings;
     uint64_t step_count, message_count;
     bool shows_progress;
     uint64_t progress_ns;
@@ -41,13 +44,40 @@ static uint64_t now_ns(void)
 
 /* ------------------------------------------------------------------------------------- one plan */
 
-enum exit_code verify_plan(const struct plan *plan, bool in_place)
+/* On encoded links, if it is to run on some: *none says that no link of its ranks is encoded. */
+static enum verify_verdict verify_encoded(struct plan *plan, bool in_place,
+                                          const struct options *options, bool *none,
+                                          struct verify_report *report)
+{
+    struct verify_options how = {.in_place = in_place};
+    int *places = NULL;
+    *none = true;
+    if (encoded_is_asked(&options->encoding)) {
+        places = encoded_places(&options->encoding, &options->hosts, plan->shape.rank_count, none);
+        if (!*none && (places == NULL || (in_place && !encoded_in_place(plan)))) {
+            free(places);
+            snprintf(report->message, sizeof report->message, "out of memory");
+            return VERIFY_NO_MEMORY;
+        }
+    }
+    how.places = places;
+    const enum verify_verdict verdict = plan_verify(plan, &how, report);
+    free(places);
+    return verdict;
+}
+
+enum exit_code verify_plan(struct plan *plan, bool in_place, const struct options *options)
 {
     struct verify_report report;
-    const struct verify_options how = {.in_place = in_place};
-    const enum verify_verdict verdict = plan_verify(plan, &how, &report);
+    bool none;
     const char *collective = collective_name(plan->shape.collective);
     const char *buffers = in_place ? "in place" : "separate buffers";
+    if (options->hosts.rank_count > 0 && options->hosts.rank_count != plan->shape.rank_count)
+        return usage_error("the hosts have %d ranks, and the plan has %d",
+                           options->hosts.rank_count, plan->shape.rank_count);
+    if (encoded_is_asked(&options->encoding) && plan->shape.collective == COLLECTIVE_BARRIER)
+        return usage_error("--encoding: a barrier has no elements");
+    const enum verify_verdict verdict = verify_encoded(plan, in_place, options, &none, &report);
     if (verdict != VERIFY_PROVEN) {
         fprintf(stderr, "%s of %d ranks, %s: %s: %s\n", collective, plan->shape.rank_count, buffers,
                 verdict == VERIFY_WRONG ? "WRONG" : "not known", report.message);
@@ -59,25 +89,32 @@ enum exit_code verify_plan(const struct plan *plan, bool in_place)
            !collective_reduces(plan->shape.collective) ? ""
            : report.rank_ordered                       ? ", operands in rank order"
                                                        : ", needs a commutative operation");
+    if (!encoded_is_asked(&options->encoding)) return EXIT_FINE;
+    char text[160];
+    encoded_describe(&options->encoding, report.roundings, text, sizeof text);
+    printf("%s\n", none ? "no link is encoded" : text);
     return EXIT_FINE;
 }
 
 /* ----------------------------------------------------------------------------------- many plans */
 
 static enum verify_verdict prove_with(const struct work *work, const struct task *task,
-                                      const struct algo_levels *levels, bool in_place,
-                                      struct verify_report *report)
+                                      const struct algo_levels *levels, const int *places,
+                                      bool in_place, struct verify_report *report)
 {
     const struct algorithm *algorithm = task->algorithm;
     const struct algo_params params = {.collective = algorithm->collective,
                                        .rank_count = task->rank_count,
                                        .root = task->root,
                                        .in_place = in_place,
+                                       .encodes = places != NULL,
                                        .radix = work->radix,
                                        .order = work->order,
                                        .levels = levels};
     const struct verify_options how = {.in_place = in_place,
-                                       .associative_tree_uniform = algorithm->deterministic};
+                                       .associative_tree_uniform =
+                                           algorithm->deterministic && places == NULL,
+                                       .places = places};
     struct plan *plan;
     const char *message;
     const enum tutti_status status = algo_plan(algorithm, &params, &plan, &message);
@@ -96,18 +133,41 @@ static enum verify_verdict prove_with(const struct work *work, const struct task
     return verdict;
 }
 
+static enum verify_verdict prove_on(const struct work *work, const struct task *task,
+                                    const struct hosts *hosts, bool in_place,
+                                    struct verify_report *report)
+{
+    const bool takes_levels =
+        hosts != NULL && (work->hosts != NULL || task->algorithm->needs_levels);
+    int *places = NULL;
+    bool none = true;
+    if (encoded_is_asked(work->encoding)) {
+        places = encoded_places(work->encoding, hosts, task->rank_count, &none);
+        if (places == NULL && !none) {
+            snprintf(report->message, sizeof report->message, "out of memory");
+            return VERIFY_NO_MEMORY;
+        }
+    }
+    const enum verify_verdict verdict =
+        prove_with(work, task, takes_levels ? &hosts->levels : NULL, places, in_place, report);
+    free(places);
+    return verdict;
+}
+
 /* On hosts that were named; or on some, where it needs them. */
 static enum verify_verdict prove(const struct work *work, const struct task *task, bool in_place,
                                  struct verify_report *report)
 {
+    const bool parts_links =
+        encoded_is_asked(work->encoding) && work->encoding->links != ENCODED_EVERYWHERE;
     struct hosts hosts;
-    if (work->levels != NULL || !task->algorithm->needs_levels)
-        return prove_with(work, task, work->levels, in_place, report);
+    if (work->hosts != NULL || (!task->algorithm->needs_levels && !parts_links))
+        return prove_on(work, task, work->hosts, in_place, report);
     if (!hosts_generate(&hosts, task->rank_count, task->rank_count % 2 == 1)) {
         snprintf(report->message, sizeof report->message, "out of memory");
         return VERIFY_NO_MEMORY;
     }
-    const enum verify_verdict verdict = prove_with(work, task, &hosts.levels, in_place, report);
+    const enum verify_verdict verdict = prove_on(work, task, &hosts, in_place, report);
     hosts_release(&hosts);
     return verdict;
 }
@@ -137,6 +197,7 @@ static void count_verdict(struct work *work, const struct task *task, bool in_pl
         work->proven++;
         work->step_count += report->step_count;
         work->message_count += report->message_count;
+        if (report->roundings > work->roundings) work->roundings = report->roundings;
     } else {
         clear_progress(work);
         fprintf(stderr, "%s %s of %d ranks, root %d, %s: %s\n",
@@ -203,6 +264,9 @@ static bool add_tasks(struct work *work, const struct options *options)
             if (options->collective != COLLECTIVE_COUNT &&
                 options->collective != algorithm->collective)
                 continue;
+            /* Of many, those that calls with the encoding may take. */
+            if (options->algorithm == NULL && encoded_why_not(&options->encoding, algorithm) != NULL)
+                continue;
             if (algo_supports_levels(algorithm, rank_count) &&
                 !add_roots(work, options, algorithm, rank_count))
                 return false;
@@ -226,7 +290,8 @@ enum exit_code verify_algorithms(const struct options *options)
 {
     struct work work = {.radix = options->radix,
                         .order = options->order,
-                        .levels = options->hosts.rank_count > 0 ? &options->hosts.levels : NULL,
+                        .hosts = options->hosts.rank_count > 0 ? &options->hosts : NULL,
+                        .encoding = &options->encoding,
                         .lock = PTHREAD_MUTEX_INITIALIZER,
                         .shows_progress = isatty(STDERR_FILENO)};
     const uint64_t begin_ns = now_ns();
@@ -244,5 +309,10 @@ enum exit_code verify_algorithms(const struct options *options)
     if (work.unknown > 0) printf(", %zu not known", work.unknown);
     printf(" (%llu steps, %llu messages, %.1f s)\n", (unsigned long long)work.step_count,
            (unsigned long long)work.message_count, seconds);
+    if (encoded_is_asked(&options->encoding) && work.proven > 0) {
+        char text[160];
+        encoded_describe(&options->encoding, work.roundings, text, sizeof text);
+        printf("%s\n", work.roundings > 0 ? text : "no link is encoded");
+    }
     return work.wrong + work.unknown == 0 && work.proven > 0 ? EXIT_FINE : EXIT_WRONG;
 }

@@ -5,11 +5,13 @@
 #include "options.h"
 #include "plan/plan.h"
 
-/* Proves one plan. Says so on stdout, or says on stderr what is wrong. */
-enum exit_code verify_plan(const struct plan *plan, bool in_place);
+/* Proves one plan; with encoded links, in place, it gets the step that the engine gives it then. Says
+ * so on stdout, or says on stderr what is wrong. */
+enum exit_code verify_plan(struct plan *plan, bool in_place, const struct options *options);
 /* Proves the plans of the algorithm that the options name, or of all algorithms: for each rank
  * count and each root, with separate buffers and in place. Also proves what the list of algorithms
- * promises. Prints one summary line on stdout, and errors on stderr. */
+ * promises. With an encoding and no algorithm, those that run on such links. Prints a summary on
+ * stdout, and errors on stderr. */
 enum exit_code verify_algorithms(const struct options *options);
 
 #endif

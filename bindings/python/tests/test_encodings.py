@@ -114,3 +114,19 @@ def test_an_encoding_stands_for_its_name():
         assert_array_equal(comm.allreduce(x, encoding=tutti.Encoding.BFLOAT16), x)
         with pytest.raises(tutti.InvalidArgument, match="encoding must be a str"):
             comm.allreduce(x, encoding=3)
+
+
+@pytest.mark.ranks(2)
+def test_messages_go_encoded_as_both_ranks_say(comm):
+    x, how = numbers(3000), {"encoding": "int8/everywhere/required"}
+    rounded = tutti.decode(tutti.encode(x, "int8"), "int8", 3000)
+    received = np.zeros(3000, np.float32)
+    with tutti.group():
+        comm.recv(received, 1 - comm.rank, **how)
+        comm.send(x, 1 - comm.rank, **how)
+    assert_array_equal(received, rounded)
+    assert_array_equal(x, numbers(3000))
+    request = comm.send_start(x, 1 - comm.rank, **how)
+    with pytest.raises(tutti.Mismatch, match=f"encoded as int8, and rank {comm.rank} allows no encoding"):
+        comm.recv(received, 1 - comm.rank)
+    request.wait()

@@ -61,6 +61,22 @@ def others_go_as_they_are(group, size):
     expect_all(largest, FINE, "all_reduce with MAX")
 
 
+def messages_are_encoded(group, size):
+    """By a rule for "send": what is received was rounded, and what was sent stays."""
+    rank = dist.get_rank()
+    sent, received = torch.full((5000,), FINE), torch.zeros(5000)
+    works = dist.batch_isend_irecv(
+        [
+            dist.P2POp(dist.isend, sent, (rank + 1) % size, group),
+            dist.P2POp(dist.irecv, received, (rank - 1) % size, group),
+        ]
+    )
+    for work in works:
+        work.wait()
+    expect_all(sent, FINE, "a tensor that was sent")
+    expect_all(received, 1.0, "a tensor that was received")
+
+
 def alike(tensor, size):
     others = [torch.empty_like(tensor) for _ in range(size)]
     dist.all_gather(others, tensor)
@@ -149,6 +165,8 @@ others_go_as_they_are(group, SIZE)
 data_parallel(group, dist.group.WORLD, SIZE)
 fully_sharded(group, dist.group.WORLD, SIZE)
 units = tutti_torch.Options(encodings="allgather=int8/everywhere/required;allreduce=int8/everywhere/required")
+rules = tutti_torch.Options(encodings="send=bfloat16/everywhere/required")
+messages_are_encoded(dist.new_group(backend="tutti", pg_options=rules, timeout=LIMIT), SIZE)
 data_parallel(dist.new_group(backend="tutti", pg_options=units, timeout=LIMIT), dist.group.WORLD, SIZE)
 wrong_options_are_refused()
 dist.destroy_process_group()

@@ -19,7 +19,8 @@ class Options:
 
     encoding: a permission to send in fewer bytes, which rounds: for allreduce, reduce_scatter and allgather, and so for
         DDP and FSDP. Broadcasts, with which weights are handed out once, go as they are.
-    encodings: rules for operations and sizes instead, such as "allreduce:64k-=bfloat16/hosts;broadcast=float16/hosts".
+    encodings: rules for operations and sizes instead, such as "allreduce:64k-=bfloat16/hosts;send=float16/hosts"; "send" is
+        for send and recv.
 
     docs/how-to/encodings.md has the words for both. Values that an encoding does not take go as they are. Without options a group
     has what $TUTTI_ENCODINGS says. The same on all ranks. Groups that are split off have those of their parent.
