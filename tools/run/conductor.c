@@ -34,7 +34,7 @@ enum {
     POLL_SINKS,
     POLL_AGENTS = POLL_SINKS + 2,
     POLLS_EACH = 3,
-    SILENT_BEATS = 15 /* seconds */
+    SILENT_SECONDS = 15 /* seconds */
 };
 
 struct conductor;
@@ -65,7 +65,7 @@ struct agent {
     int alive_count, member_count, finished_count; /* as reported */
     int restart_count;
     uint64_t idle_until_ns; /* a host that was lost is not tried again before */
-    int silent_beats;       /* of ours, since something came from the host */
+    int silent_seconds;     /* of ours, since something came from the host */
     unsigned char address_order[ADDRESS_ORDER_BYTES];
     size_t address_left; /* bytes of it that are not sent */
     bool address_is_due; /* it has to be made of the newest address */
@@ -92,7 +92,7 @@ struct conductor {
     bool has_address;
     unsigned char address[ADDRESS_BYTES];
     int last_code; /* of a rank that failed */
-    uint64_t beat_at_ns;
+    uint64_t sign_at_ns;
 };
 
 static bool is_elastic(const struct conductor *conductor)
@@ -284,7 +284,7 @@ static bool take_report(void *context, const char *line, size_t size)
     int code;
     unsigned char address[ADDRESS_BYTES];
     const char *const token = conductor->options->common.options.token;
-    agent->silent_beats = 0;
+    agent->silent_seconds = 0;
     if (is_elastic(conductor) && address_report_read(token, line, size, address)) {
         take_address(conductor, address);
         return true;
@@ -477,7 +477,7 @@ static void prepare_start(struct agent *agent)
     agent->streams[0] = agent->streams[1] = NULL;
     agent->orders.count = 0;
     agent->is_ready = agent->is_done = agent->is_killed = agent->is_waiting = false;
-    agent->silent_beats = 0;
+    agent->silent_seconds = 0;
     agent->address_is_due = conductor->has_address;
     if (conductor->has_team) orders_add(&agent->orders, ORDER_TEAM);
 }
@@ -613,16 +613,16 @@ static void start_again(struct agent *agent, uint64_t now)
     close_connection(agent, now);
 }
 
-/* A host that gives no sign of life is left. This process counts the beats in which it has looked
- * for signs, as it may have stood still itself. */
+/* A host that gives no sign of life is left. This process counts the seconds in which it has
+ * looked for signs, as it may have stood still itself. */
 static void check_silence(struct agent *agent)
 {
     struct conductor *conductor = agent->conductor;
     if (agent->is_over || !agent->is_ready || agent->input_fd < 0 || waits_for_reader(agent))
         return;
-    if (++agent->silent_beats < SILENT_BEATS) return;
+    if (++agent->silent_seconds < SILENT_SECONDS) return;
     outlet_say(&conductor->outlet, "host %s gives no sign of life for %d s", agent->host->name,
-               SILENT_BEATS);
+               SILENT_SECONDS);
     close_input(agent);
     agent->is_killed = true;
     kill(-agent->pid, SIGKILL);
@@ -657,9 +657,9 @@ static void check_agent(struct agent *agent, uint64_t now)
 static void check_deadlines(struct conductor *conductor, uint64_t now)
 {
     for (int i = 0; i < conductor->agent_count; ++i) check_agent(&conductor->agents[i], now);
-    if (is_elastic(conductor) && now >= conductor->beat_at_ns) {
+    if (is_elastic(conductor) && now >= conductor->sign_at_ns) {
         for (int i = 0; i < conductor->agent_count; ++i) check_silence(&conductor->agents[i]);
-        conductor->beat_at_ns = now + SECOND_NS;
+        conductor->sign_at_ns = now + SECOND_NS;
     }
     if (now >= conductor->timeout_at_ns) {
         conductor->timeout_at_ns = NEVER;
@@ -684,7 +684,7 @@ static int poll_timeout_ms(const struct conductor *conductor, uint64_t now)
 {
     uint64_t until = conductor->end_at_ns;
     if (conductor->timeout_at_ns < until) until = conductor->timeout_at_ns;
-    if (is_elastic(conductor) && conductor->beat_at_ns < until) until = conductor->beat_at_ns;
+    if (is_elastic(conductor) && conductor->sign_at_ns < until) until = conductor->sign_at_ns;
     for (int i = 0; i < conductor->agent_count; ++i) {
         const struct agent *agent = &conductor->agents[i];
         if (!agent->is_over && agent->deadline_ns < until) until = agent->deadline_ns;

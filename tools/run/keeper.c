@@ -29,7 +29,7 @@
 #define TERMINATE_NS (2 * SECOND_NS) /* from SIGTERM to SIGKILL */
 #define KILL_NS (2 * SECOND_NS)      /* from SIGKILL to giving up */
 #define LINGER_NS (SECOND_NS / 5)
-#define BEAT_NS SECOND_NS /* between signs of life to the conductor */
+#define SIGN_NS SECOND_NS /* between signs of life to the conductor */
 #define NEVER UINT64_MAX
 
 enum {
@@ -67,7 +67,7 @@ struct keeper {
     struct address_reader address_reader;
     unsigned char address[ADDRESS_BYTES]; /* the newest that is known on both sides */
     int alive_said, members_said;         /* as reported */
-    uint64_t beat_at_ns;
+    uint64_t sign_at_ns;
     struct pollfd *polls;
     enum phase phase;
     uint64_t phase_deadline_ns;
@@ -456,9 +456,9 @@ static void report_counts(struct keeper *keeper, uint64_t now)
     if (!has_conductor(keeper)) return;
     const int alive = count_alive(keeper), members = count_members(keeper);
     if (members != keeper->members_said) report(keeper, REPORT_MEMBERS, members);
-    const bool beats = now >= keeper->beat_at_ns && sink_is_empty(keeper->outlet.sinks[1]);
-    if (alive != keeper->alive_said || beats) report(keeper, REPORT_ALIVE, alive);
-    if (now >= keeper->beat_at_ns) keeper->beat_at_ns = now + BEAT_NS;
+    const bool signs = now >= keeper->sign_at_ns && sink_is_empty(keeper->outlet.sinks[1]);
+    if (alive != keeper->alive_said || signs) report(keeper, REPORT_ALIVE, alive);
+    if (now >= keeper->sign_at_ns) keeper->sign_at_ns = now + SIGN_NS;
     keeper->members_said = members;
     keeper->alive_said = alive;
 }
@@ -741,7 +741,7 @@ static int poll_timeout_ms(const struct keeper *keeper, uint64_t now)
 {
     uint64_t until = keeper->phase_deadline_ns;
     if (keeper->timeout_at_ns < until) until = keeper->timeout_at_ns;
-    if (has_conductor(keeper) && keeper->beat_at_ns < until) until = keeper->beat_at_ns;
+    if (has_conductor(keeper) && keeper->sign_at_ns < until) until = keeper->sign_at_ns;
     for (int i = 0; i < keeper->options->rank_count; ++i) {
         const uint64_t at_ns = keeper->ranks[i].restart_at_ns;
         if (at_ns > 0 && at_ns < until) until = at_ns;

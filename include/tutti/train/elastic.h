@@ -220,7 +220,7 @@ TUTTI_API uint64_t tutti_elastic_sample(const struct tutti_elastic *elastic, uin
  *
  *     tutti_elastic_shards_create(groups, count, &shards_options, &kept);
  *     arrays = tutti_elastic_shards_arrays(kept, &array_count);
- *     tutti_elastic_open(arrays, array_count, &options, &elastic);     // with UPDATE_BEFORE
+ *     tutti_elastic_open(arrays, array_count, &options, &elastic);     // with TUTTI_ELASTIC_UPDATE_BEFORE
  *     while (tutti_elastic_begin(elastic, &step) == TUTTI_OK && !step.is_over) {
  *         status = tutti_elastic_shards_begin(kept, elastic, &shards, &is_first);
  *         if (is_first) tutti_shards_set(shards, g, first_values[g]) for all groups;
@@ -256,7 +256,7 @@ tutti_elastic_shards_arrays(const struct tutti_elastic_shards *kept, size_t *cou
  * valid until the next tutti_elastic_begin or tutti_elastic_close. *is_first becomes 1 if no step
  * counts yet: set the parameters of all groups then. Collective; blocks as tutti_shards_create does,
  * if shards have to be made, otherwise not. INVALID_OPTIONS: no step has begun, or elastic has no
- * UPDATE_BEFORE, or does not begin with the arrays of kept; else a status of tutti_shards_create or
+ * TUTTI_ELASTIC_UPDATE_BEFORE, or does not begin with the arrays of kept; else a status of tutti_shards_create or
  * tutti_shards_views, which is a status of this step's work. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_elastic_shards_begin(struct tutti_elastic_shards *kept, struct tutti_elastic *elastic,
