@@ -1,15 +1,18 @@
 /* elastic.c - a training loop that goes on when ranks die.
  *
- *     tutti-run -n 3 --elastic 1 elastic [STEPS [STEP:RANK...]]
+ *     tutti-run -n 3 --elastic 1 elastic [STEPS [STEP:RANK[:FILE]...]]
  *
  * Fits a line through noisy points by gradient descent. STEP:RANK: the process that is this rank at
- * first kills itself in this step.
+ * first kills itself in this step. STEP:RANK:FILE: it waits there until the file exists, while you
+ * do something to the others.
  */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "tutti/train/elastic.h"
 
@@ -44,12 +47,15 @@ static void compute(const double line[2], const struct tutti_elastic *elastic,
     }
 }
 
-static void die_if_told(int count, char **faults, uint64_t step, int rank)
+static void fail_if_told(int count, char **faults, uint64_t step, int rank)
 {
     for (int i = 0; i < count; i++) {
         char *end;
         const uint64_t number = strtoull(faults[i], &end, 10);
-        if (number == step && *end == ':' && atoi(end + 1) == rank) raise(SIGKILL);
+        if (number != step || *end != ':' || strtol(end + 1, &end, 10) != rank) continue;
+        if (*end == '\0') raise(SIGKILL);
+        while (*end == ':' && access(end + 1, F_OK) != 0)
+            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
 }
 
@@ -77,7 +83,7 @@ int main(int argument_count, char **arguments)
         check(tutti_elastic_begin(elastic, &step));
         if (step.is_over) break;
         compute(line, elastic, &step, gradients);
-        if (is_first) die_if_told(argument_count - 2, arguments + 2, step.number, step.rank);
+        if (is_first) fail_if_told(argument_count - 2, arguments + 2, step.number, step.rank);
         const enum tutti_status status = tutti_allreduce(gradients, gradients, 3, TUTTI_FLOAT64,
                                                          TUTTI_SUM, tutti_elastic_comm(elastic));
         check(tutti_elastic_commit(elastic, status, &is_committed));

@@ -68,13 +68,14 @@ static enum tutti_status check_array(const struct tutti_elastic_array *arrays, s
                              array->name);
     if (!dtype_is_valid(array->dtype))
         return error_set(TUTTI_INVALID_DTYPE, "tutti_elastic_open: '%s' has no dtype", array->name);
-    if (array->kind != TUTTI_ELASTIC_REPLICATED && array->kind != TUTTI_ELASTIC_SHARDED)
+    if (array->kind != TUTTI_ELASTIC_REPLICATED && array->kind != TUTTI_ELASTIC_SHARDED &&
+        array->kind != TUTTI_ELASTIC_BLOCKS)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_elastic_open: '%s' is neither replicated nor sharded", array->name);
     if (array->count == 0 || array->count > SIZE_MAX / 2 / tutti_dtype_size(array->dtype))
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_elastic_open: '%s' has %zu elements",
                          array->name, array->count);
-    if ((array->data == NULL) != (array->kind == TUTTI_ELASTIC_SHARDED))
+    if ((array->data == NULL) != (array->kind != TUTTI_ELASTIC_REPLICATED))
         return error_set(TUTTI_INVALID_BUFFER, "tutti_elastic_open: data of '%s' %s", array->name,
                          array->data == NULL ? "is NULL" : "must be NULL, as it is sharded");
     return TUTTI_OK;
@@ -140,7 +141,7 @@ static enum tutti_status open_all(struct tutti_elastic *e, const struct tutti_el
     e->saved_step = UINT64_MAX;
     e->counted_from_ns = clock_now_ns();
     for (size_t i = 0; i < e->array_count; i++)
-        if (e->arrays[i].kind == TUTTI_ELASTIC_SHARDED)
+        if (e->arrays[i].kind != TUTTI_ELASTIC_REPLICATED)
             TRY(elastic_shard_make(e, &e->arrays[i], e->place, &e->arrays[i].shard));
     return TUTTI_OK;
 }
@@ -188,7 +189,7 @@ struct tutti_comm *tutti_elastic_comm(const struct tutti_elastic *e)
 enum tutti_status tutti_elastic_shard(const struct tutti_elastic *e, size_t index,
                                       struct tutti_elastic_part *part)
 {
-    if (index >= e->array_count || e->arrays[index].kind != TUTTI_ELASTIC_SHARDED)
+    if (index >= e->array_count || e->arrays[index].kind == TUTTI_ELASTIC_REPLICATED)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_elastic_shard: there is no sharded array %zu", index);
     const struct elastic_shard *const shard = &e->arrays[index].shard;

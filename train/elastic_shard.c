@@ -3,8 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t elastic_shard_first(size_t count, int rank, int size)
+#include "shards_layout.h"
+
+size_t elastic_shard_first(const struct elastic_array *array, int rank, int size)
 {
+    const size_t count = array->count;
+    if (array->kind == TUTTI_ELASTIC_BLOCKS)
+        return rank < size ? shards_own(count, rank, size).first : count;
     const size_t ranks = (size_t)size, all = count / ranks, rest = count % ranks;
     /* floor(count * rank / size), without a product that might not fit */
     return all * (size_t)rank + rest * (size_t)rank / ranks;
@@ -32,12 +37,12 @@ enum tutti_status elastic_shard_make(const struct tutti_elastic *e,
                                      struct elastic_shard *shard)
 {
     *shard = (struct elastic_shard){0};
-    shard->first = elastic_shard_first(array->count, place.rank, place.size);
-    shard->count = elastic_shard_first(array->count, place.rank + 1, place.size) - shard->first;
+    shard->first = elastic_shard_first(array, place.rank, place.size);
+    shard->count = elastic_shard_first(array, place.rank + 1, place.size) - shard->first;
     if (e->options.partner != 0) {
         const int ward = elastic_ward_of(e, place);
-        shard->partner_count = elastic_shard_first(array->count, ward + 1, place.size) -
-                               elastic_shard_first(array->count, ward, place.size);
+        shard->partner_count = elastic_shard_first(array, ward + 1, place.size) -
+                               elastic_shard_first(array, ward, place.size);
     }
     const size_t bytes = array->element_bytes;
     const bool has_copy = elastic_keeps_copies(e) && shard->count > 0;

@@ -5,7 +5,7 @@
 #include "elastic_state.h"
 
 /* The first element of rank `rank` of `size`; with rank == size the end of the array. */
-size_t elastic_shard_first(size_t count, int rank, int size);
+size_t elastic_shard_first(const struct elastic_array *array, int rank, int size);
 /* The rank that keeps the shard of `rank`, and the rank whose shard `rank` keeps. */
 int elastic_partner_of(const struct tutti_elastic *e, struct elastic_place place);
 int elastic_ward_of(const struct tutti_elastic *e, struct elastic_place place);

@@ -71,7 +71,8 @@ struct tutti_elastic {
     size_t array_count;
 
     struct tutti_comm *comm;
-    struct elastic_place place; /* in comm */
+    struct elastic_place place;  /* in comm */
+    struct tutti_shards *shards; /* on comm, or NULL: elastic_shards.c */
     struct elastic_place layout;
     bool holds;
     bool is_new;     /* joined, and has not said so yet */

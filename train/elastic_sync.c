@@ -54,6 +54,13 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash;
 }
 
+static const char *kind_name(enum tutti_elastic_kind kind)
+{
+    return kind == TUTTI_ELASTIC_REPLICATED ? "replicated"
+           : kind == TUTTI_ELASTIC_SHARDED  ? "sharded"
+                                            : "in blocks";
+}
+
 static void describe(const void *context, FILE *lines)
 {
     const struct tutti_elastic *const e = context;
@@ -74,8 +81,7 @@ static void describe(const void *context, FILE *lines)
     fprintf(lines, "options.checkpoint_folder %s\n",
             e->checkpoint_folder != NULL ? "given" : "NULL");
     for (size_t i = 0; i < e->array_count; i++)
-        fprintf(lines, "array '%s' %s %s %zu\n", e->arrays[i].name,
-                e->arrays[i].kind == TUTTI_ELASTIC_SHARDED ? "sharded" : "replicated",
+        fprintf(lines, "array '%s' %s %s %zu\n", e->arrays[i].name, kind_name(e->arrays[i].kind),
                 tutti_dtype_name(e->arrays[i].dtype), e->arrays[i].count);
 }
 
@@ -184,7 +190,7 @@ static bool is_sharded(const struct tutti_elastic *e)
 {
     bool found = false;
     for (size_t i = 0; i < e->array_count; i++)
-        found = found || e->arrays[i].kind == TUTTI_ELASTIC_SHARDED;
+        found = found || e->arrays[i].kind != TUTTI_ELASTIC_REPLICATED;
     return found;
 }
 
@@ -295,10 +301,10 @@ static void add_overlap(struct tutti_elastic *e, const struct team *team,
     bool is_partner;
     const int from = source_of(e, team, old, &is_partner), rank = e->place.rank;
     const size_t size = array->element_bytes;
-    const size_t old_first = elastic_shard_first(array->count, old, team->layout_size);
-    const size_t old_end = elastic_shard_first(array->count, old + 1, team->layout_size);
-    const size_t new_first = elastic_shard_first(array->count, to, e->place.size);
-    const size_t new_end = elastic_shard_first(array->count, to + 1, e->place.size);
+    const size_t old_first = elastic_shard_first(array, old, team->layout_size);
+    const size_t old_end = elastic_shard_first(array, old + 1, team->layout_size);
+    const size_t new_first = elastic_shard_first(array, to, e->place.size);
+    const size_t new_end = elastic_shard_first(array, to + 1, e->place.size);
     const size_t first = old_first > new_first ? old_first : new_first;
     const size_t end = old_end < new_end ? old_end : new_end;
     if (first >= end) return;
@@ -399,8 +405,8 @@ static void add_to_partner(struct tutti_elastic *e, const struct elastic_array *
 {
     for (int from = 0; from < e->place.size; from++) {
         const struct elastic_place place = {from, e->place.size};
-        const size_t first = elastic_shard_first(array->count, from, e->place.size);
-        const size_t end = elastic_shard_first(array->count, from + 1, e->place.size);
+        const size_t first = elastic_shard_first(array, from, e->place.size);
+        const size_t end = elastic_shard_first(array, from + 1, e->place.size);
         elastic_moves_add(moves, e->place.rank, from, elastic_partner_of(e, place), source, target,
                           (end - first) * array->element_bytes);
     }
@@ -418,7 +424,7 @@ enum tutti_status elastic_sync_partners(struct tutti_elastic *e)
     struct elastic_moves moves = {0};
     if (e->options.partner == 0) return TUTTI_OK;
     for (size_t i = 0; i < e->array_count; i++)
-        if (e->arrays[i].kind == TUTTI_ELASTIC_SHARDED)
+        if (e->arrays[i].kind != TUTTI_ELASTIC_REPLICATED)
             add_to_partner(e, &e->arrays[i], e->arrays[i].shard.live,
                            e->arrays[i].shard.partner_next, &moves);
     return run_and_release(&moves, e->comm);
@@ -432,7 +438,7 @@ static enum tutti_status give_to_partners(struct tutti_elastic *e, enum way way)
     for (size_t i = 0; i < e->array_count; i++) {
         struct elastic_array *const array = &e->arrays[i];
         const struct elastic_shard *const shard = way == WAY_FIRST ? &array->shard : &array->staged;
-        if (array->kind == TUTTI_ELASTIC_SHARDED)
+        if (array->kind != TUTTI_ELASTIC_REPLICATED)
             add_to_partner(e, array, elastic_shard_base(e, shard), shard->partner, &moves);
     }
     return run_and_release(&moves, e->comm);
@@ -449,7 +455,7 @@ static enum tutti_status stage(struct tutti_elastic *e)
 {
     drop_staged(e);
     for (size_t i = 0; i < e->array_count; i++)
-        if (e->arrays[i].kind == TUTTI_ELASTIC_SHARDED)
+        if (e->arrays[i].kind != TUTTI_ELASTIC_REPLICATED)
             TRY(elastic_shard_make(e, &e->arrays[i], e->place, &e->arrays[i].staged));
     return TUTTI_OK;
 }

@@ -21,6 +21,8 @@ static void take(struct tutti_elastic *e, struct tutti_comm *comm)
 void elastic_team_leave(struct tutti_elastic *e)
 {
     elastic_save_leave(e);
+    (void)tutti_shards_free(e->shards); /* its status is of a team that is no more */
+    e->shards = NULL;
     if (e->comm != NULL) tutti_comm_free(e->comm);
     e->comm = NULL;
 }

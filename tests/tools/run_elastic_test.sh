@@ -59,7 +59,7 @@ too_few_ranks_end_the_job() {
 wrong_use_is_named() {
     local arguments
     for arguments in "-n 2 --elastic 0 true" "-n 2 --elastic 3 true" "-n 2 --spares 1 true" "-n 2 --elastic x true" \
-        "-n 2 --elastic 1 --restarts -1 true" "-H a,b --elastic 1 true"; do
+        "-n 2 --elastic 1 --restarts -1 true" "-H a,b --elastic 3 true" "-H a,b --elastic 1 --spares 2 true"; do
         # shellcheck disable=SC2086
         tutti $arguments
         expect "code of $arguments" 2 "$code"

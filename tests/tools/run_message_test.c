@@ -205,11 +205,51 @@ static void only_who_knows_the_token_reports(void **state)
     assert_false(is_report("tutti-run:" TOKEN ":done 0 \n"));
     assert_false(is_report("tutti-run:" TOKEN ":done 00"));
     assert_false(is_report("tutti-run:" TOKEN ":done 256"));
+    assert_true(is_report("tutti-run:" TOKEN ":alive 65536"));
+    assert_false(is_report("tutti-run:" TOKEN ":members 65537"));
     assert_false(is_report("tutti-run:" TOKEN ":done -1"));
     assert_false(is_report("tutti-run:" TOKEN ":done"));
     assert_false(is_report("[0] tutti-run:" TOKEN ":done 0"));
     assert_false(is_report("tutti-run:1123456789abcdef0123456789abcdef:done 0"));
     assert_false(is_report(""));
+}
+
+static void an_address_is_reported_whole(void **state)
+{
+    (void)state;
+    unsigned char address[ADDRESS_BYTES], read[ADDRESS_BYTES];
+    char text[ADDRESS_REPORT_BYTES];
+    for (int i = 0; i < ADDRESS_BYTES; i++) address[i] = (unsigned char)(i * 37 + 1);
+    address_report_write(TOKEN, address, text);
+    assert_true(address_report_read(TOKEN, text, strlen(text), read));
+    assert_memory_equal(read, address, ADDRESS_BYTES);
+    assert_false(is_report(text));
+    assert_false(address_report_read("1123456789abcdef0123456789abcdef", text, strlen(text), read));
+    assert_false(address_report_read(TOKEN, text, strlen(text) - 1, read));
+    text[100] = 'g';
+    assert_false(address_report_read(TOKEN, text, strlen(text), read));
+}
+
+static void elastic_options_arrive(void **state)
+{
+    (void)state;
+    struct message message = example(), read;
+    unsigned char *bytes;
+    size_t size;
+    message.options.size = 4; /* the ranks 4 and 65535 are spares */
+    message.options.elastic_min = 2;
+    message.options.restart_max = 7;
+    message.options.joins = true;
+    assert_true(message_write(&message, &bytes, &size));
+    assert_null(message_read(bytes + MESSAGE_HEAD_BYTES, size - MESSAGE_HEAD_BYTES, &read));
+    assert_int_equal(read.options.elastic_min, 2);
+    assert_int_equal(read.options.restart_max, 7);
+    assert_int_equal(read.options.spare_count, 2);
+    assert_true(read.options.joins);
+    message_release(&read);
+    free(bytes);
+    message.options.elastic_min = 0;
+    expect_wrong(&message, "a rank is wrong");
 }
 
 /* ---------------------------------------------------------------------------------------- hosts */
@@ -284,6 +324,7 @@ static void expect_places(const char *list, int rank_count, enum hosts_map map, 
     char error[HOSTS_ERROR_BYTES], found[1000] = "";
     assert_true(hosts_read_list(&hosts, list, error));
     if (!hosts_place(&hosts, rank_count, map, error)) fail_msg("%s", error);
+    hosts_drop_idle(&hosts);
     for (int i = 0; i < hosts.count; i++) {
         sprintf(found + strlen(found), "%s%s", i > 0 ? " | " : "", hosts.list[i].name);
         for (int j = 0; j < hosts.list[i].rank_count; j++)
@@ -326,6 +367,8 @@ int main(void)
         cmocka_unit_test(heads_of_others_are_refused),
         cmocka_unit_test(a_message_is_bounded),
         cmocka_unit_test(only_who_knows_the_token_reports),
+        cmocka_unit_test(an_address_is_reported_whole),
+        cmocka_unit_test(elastic_options_arrive),
         cmocka_unit_test(host_files_are_read),
         cmocka_unit_test(lists_of_hosts_are_read),
         cmocka_unit_test(what_is_no_host_is_refused_with_its_line),

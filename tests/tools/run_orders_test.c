@@ -77,6 +77,26 @@ static void what_was_sent_makes_room(void **state)
     assert_int_equal(orders.count, 0);
 }
 
+/* Although a signal comes in between, and an address before it is cut off. */
+static void an_address_is_read_among_orders(void **state)
+{
+    (void)state;
+    unsigned char address[ADDRESS_BYTES], order[ADDRESS_ORDER_BYTES];
+    struct address_reader reader = {.digits = 0};
+    for (int i = 0; i < ADDRESS_BYTES; i++) address[i] = (unsigned char)(255 - i);
+    address_order_write(address, order);
+    for (int i = 0; i < ADDRESS_ORDER_BYTES; i++)
+        assert_true(i == 0 ? order[i] == ORDER_ADDRESS : order[i] >= ORDER_DIGIT);
+    assert_false(address_reader_take(&reader, order[1])); /* before it has begun */
+    for (int i = 0; i < 100; i++) assert_false(address_reader_take(&reader, order[i]));
+    for (int i = 0; i < ADDRESS_ORDER_BYTES; i++) {
+        assert_false(address_reader_take(&reader, SIGUSR1));
+        assert_int_equal(address_reader_take(&reader, order[i]), i == ADDRESS_ORDER_BYTES - 1);
+    }
+    assert_memory_equal(reader.bytes, address, ADDRESS_BYTES);
+    assert_false(address_reader_take(&reader, order[1])); /* nothing comes behind its end */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -85,6 +105,7 @@ int main(void)
         cmocka_unit_test(an_order_that_is_given_again_counts_from_its_last_place),
         cmocka_unit_test(insisting_counts),
         cmocka_unit_test(what_was_sent_makes_room),
+        cmocka_unit_test(an_address_is_read_among_orders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 
 #include "child.h"
 #include "descendants.h"
+#include "elastic.h"
 #include "orders.h"
 #include "os/clock.h"
 #include "output.h"
@@ -22,7 +23,8 @@
 #define SECOND_NS UINT64_C(1000000000)
 #define CLOSE_NS (2 * SECOND_NS) /* from closing a connection to killing the remote shell */
 #define END_NS \
-    (8 * SECOND_NS) /* in which a host obeys an order to end: SIGTERM, SIGKILL, and the way */
+    (8 * SECOND_NS)       /* in which a host obeys an order to end: SIGTERM, SIGKILL, and the way */
+#define LOST_NS SECOND_NS /* until a lost host is tried again */
 #define NEVER UINT64_MAX
 
 enum {
@@ -31,7 +33,8 @@ enum {
     POLL_CHILDREN,
     POLL_SINKS,
     POLL_AGENTS = POLL_SINKS + 2,
-    POLLS_EACH = 3
+    POLLS_EACH = 3,
+    SILENT_SECONDS = 15 /* seconds */
 };
 
 struct conductor;
@@ -50,7 +53,22 @@ struct agent {
     bool is_ready, is_done; /* as reported */
     bool is_over;           /* the remote shell has ended, and all it wrote was read */
     bool is_killed;
-    uint64_t deadline_ns; /* to be ready; once the connection is closed, to have ended */
+    uint64_t deadline_ns; /* to be ready; once the connection is closed, to have ended; if it waits, to start */
+
+    int *ranks; /* that are on the host, ascending; there is room for slot_count */
+    int rank_count;
+    int node_index; /* among the hosts that have ranks at first, or whose place it takes */
+    /* Of an elastic job. */
+    bool joins;      /* the ranks have been on a host that is lost */
+    bool is_idle;    /* over, and may get ranks */
+    bool is_waiting; /* has ranks, and will be started; it is not over */
+    int alive_count, member_count, finished_count; /* as reported */
+    int restart_count;
+    uint64_t idle_until_ns; /* a host that was lost is not tried again before */
+    int silent_seconds;     /* of ours, since something came from the host */
+    unsigned char address_order[ADDRESS_ORDER_BYTES];
+    size_t address_left; /* bytes of it that are not sent */
+    bool address_is_due; /* it has to be made of the newest address */
 };
 
 struct conductor {
@@ -70,7 +88,17 @@ struct conductor {
     bool is_terminating;
     int ending_order_count;
     bool front_has_gone, gives_up;
+    bool has_team, is_over; /* of an elastic job: as in the keeper */
+    bool has_address;
+    unsigned char address[ADDRESS_BYTES];
+    int last_code; /* of a rank that failed */
+    uint64_t sign_at_ns;
 };
+
+static bool is_elastic(const struct conductor *conductor)
+{
+    return conductor->options->common.options.elastic_min > 0;
+}
 
 /* --------------------------------------------------------------------------------------- orders */
 
@@ -80,7 +108,18 @@ static void close_input(struct agent *agent)
     agent->input_fd = -1;
 }
 
-/* Sends the rest of the message, then orders, as much as the pipe takes. */
+/* Whether there are bytes of an address to be sent. */
+static bool prepare_address(struct agent *agent)
+{
+    if (agent->address_left > 0) return true;
+    if (!agent->address_is_due) return false;
+    address_order_write(agent->conductor->address, agent->address_order);
+    agent->address_left = ADDRESS_ORDER_BYTES;
+    agent->address_is_due = false;
+    return true;
+}
+
+/* Sends the rest of the message, then an address and orders, as much as the pipe takes. */
 static void send_input(struct agent *agent)
 {
     while (agent->input_fd >= 0 && agent->sent_bytes < agent->message_bytes) {
@@ -90,6 +129,14 @@ static void send_input(struct agent *agent)
         if (sent < 0 && errno == EAGAIN) return;
         if (sent < 0) close_input(agent); /* why, we shall learn by its end */
         if (sent > 0) agent->sent_bytes += (size_t)sent;
+    }
+    while (agent->input_fd >= 0 && prepare_address(agent)) {
+        const size_t done = ADDRESS_ORDER_BYTES - agent->address_left;
+        ssize_t sent = write(agent->input_fd, agent->address_order + done, agent->address_left);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0 && errno == EAGAIN) return;
+        if (sent < 0) close_input(agent);
+        if (sent > 0) agent->address_left -= (size_t)sent;
     }
     while (agent->input_fd >= 0 && agent->orders.count > 0) {
         ssize_t sent = write(agent->input_fd, agent->orders.line, (size_t)agent->orders.count);
@@ -128,6 +175,19 @@ static void end_by(struct conductor *conductor, uint64_t deadline_ns)
     if (deadline_ns < conductor->end_at_ns) conductor->end_at_ns = deadline_ns;
 }
 
+/* An agent that waits to be started will not be. */
+static void dismiss_waiting(struct conductor *conductor)
+{
+    for (int i = 0; i < conductor->agent_count; ++i) {
+        struct agent *agent = &conductor->agents[i];
+        if (!agent->is_waiting) continue;
+        agent->is_waiting = false;
+        agent->is_over = true;
+        agent->deadline_ns = NEVER;
+        ++conductor->over_count;
+    }
+}
+
 /* Only the first one counts. */
 static void decide(struct conductor *conductor, int exit_code)
 {
@@ -139,6 +199,7 @@ static void decide(struct conductor *conductor, int exit_code)
 static void begin_grace(struct conductor *conductor, int exit_code, uint64_t now)
 {
     decide(conductor, exit_code);
+    dismiss_waiting(conductor);
     order_all(conductor, ORDER_GRACE);
     end_by(conductor, now + conductor->options->common.options.grace_ns + END_NS);
 }
@@ -147,6 +208,7 @@ static void begin_grace(struct conductor *conductor, int exit_code, uint64_t now
 static void terminate(struct conductor *conductor, int exit_code, uint64_t now)
 {
     decide(conductor, exit_code);
+    dismiss_waiting(conductor);
     if (conductor->is_terminating) return;
     conductor->is_terminating = true;
     for (int i = 0; i < conductor->agent_count; ++i) {
@@ -161,6 +223,58 @@ static void terminate(struct conductor *conductor, int exit_code, uint64_t now)
 
 /* -------------------------------------------------------------------------------------- reports */
 
+/* The loop is over for all ranks at once; hosts of spares do not know it. */
+static void take_finish(struct conductor *conductor)
+{
+    int finished = 0;
+    for (int i = 0; i < conductor->agent_count; ++i)
+        finished += conductor->agents[i].finished_count;
+    if (!conductor->is_over) {
+        conductor->is_over = true;
+        dismiss_waiting(conductor);
+        order_all(conductor, ORDER_OVER);
+    }
+    if (finished >= conductor->options->common.options.size) order_all(conductor, ORDER_TERMINATE);
+}
+
+/* Whether the job can go on. */
+static void take_counts(struct conductor *conductor, uint64_t now)
+{
+    int alive = 0, members = 0;
+    if (!is_elastic(conductor) || conductor->is_over || conductor->failed) return;
+    for (int i = 0; i < conductor->agent_count; ++i) {
+        const struct agent *agent = &conductor->agents[i];
+        alive += agent->alive_count;
+        members += agent->member_count;
+    }
+    if (members > 0 && !conductor->has_team) {
+        conductor->has_team = true;
+        order_all(conductor, ORDER_TEAM);
+    }
+    const bool is_lost = members == 0 && conductor->has_team;
+    const int min = conductor->options->common.options.elastic_min;
+    if (!is_lost && alive >= min) return;
+    if (is_lost)
+        outlet_say(&conductor->outlet, "no rank is left that others could join");
+    else
+        outlet_say(&conductor->outlet, "%d rank%s left, which is fewer than %d", alive,
+                   alive == 1 ? " is" : "s are", min);
+    begin_grace(conductor, conductor->last_code, now);
+}
+
+static void take_address(struct conductor *conductor, const unsigned char address[ADDRESS_BYTES])
+{
+    if (conductor->has_address && memcmp(conductor->address, address, ADDRESS_BYTES) == 0) return;
+    conductor->has_address = true;
+    memcpy(conductor->address, address, ADDRESS_BYTES);
+    for (int i = 0; i < conductor->agent_count; ++i) {
+        struct agent *agent = &conductor->agents[i];
+        if (agent->is_over || agent->is_done) continue;
+        agent->address_is_due = true;
+        send_input(agent);
+    }
+}
+
 /* A line_filter. */
 static bool take_report(void *context, const char *line, size_t size)
 {
@@ -168,8 +282,14 @@ static bool take_report(void *context, const char *line, size_t size)
     struct conductor *conductor = agent->conductor;
     enum report_kind kind;
     int code;
-    if (!report_read(conductor->options->common.options.token, line, size, &kind, &code))
-        return false;
+    unsigned char address[ADDRESS_BYTES];
+    const char *const token = conductor->options->common.options.token;
+    agent->silent_seconds = 0;
+    if (is_elastic(conductor) && address_report_read(token, line, size, address)) {
+        take_address(conductor, address);
+        return true;
+    }
+    if (!report_read(token, line, size, &kind, &code)) return false;
     const uint64_t now = clock_now_ns();
     if (!agent->is_ready) agent->deadline_ns = NEVER;
     agent->is_ready = true;
@@ -183,10 +303,74 @@ static bool take_report(void *context, const char *line, size_t size)
     case REPORT_DONE:
         if (code != 0 && !conductor->failed) begin_grace(conductor, code, now);
         agent->is_done = true;
+        agent->alive_count = agent->member_count = 0;
         close_connection(agent, now);
+        take_counts(conductor, now);
         break;
+    case REPORT_DIED: conductor->last_code = code; break;
+    case REPORT_ALIVE:
+        agent->alive_count = code;
+        take_counts(conductor, now);
+        break;
+    case REPORT_MEMBERS:
+        agent->member_count = code;
+        take_counts(conductor, now);
+        break;
+    case REPORT_FINISHED:
+        agent->finished_count = code;
+        take_finish(conductor);
+        break;
+    case REPORT_KINDS: break;
     }
     return true;
+}
+
+static void wait_to_start(struct agent *agent, uint64_t at_ns)
+{
+    agent->is_idle = false;
+    agent->is_waiting = true;
+    agent->joins = true;
+    agent->alive_count = agent->rank_count;
+    agent->deadline_ns = at_ns;
+    if (!agent->is_over) return;
+    agent->is_over = false;
+    --agent->conductor->over_count;
+}
+
+/* Gives ranks of a lost host to a host without ranks, as many as it takes. */
+static void hand_over(struct agent *lost, struct agent *to, uint64_t now)
+{
+    const int room = to->host->slot_count;
+    const int count = lost->rank_count < room ? lost->rank_count : room;
+    memcpy(to->ranks, lost->ranks, (size_t)count * sizeof *to->ranks);
+    lost->rank_count -= count;
+    memmove(lost->ranks, lost->ranks + count, (size_t)lost->rank_count * sizeof *lost->ranks);
+    to->rank_count = count;
+    to->restart_count = lost->restart_count;
+    to->node_index = lost->node_index;
+    wait_to_start(to, now > to->idle_until_ns ? now : to->idle_until_ns);
+    outlet_say(&lost->conductor->outlet, "starting %d rank%s of host %s on host %s", count,
+               count == 1 ? "" : "s", lost->host->name, to->host->name);
+}
+
+/* The ranks of a host that is lost are started again elsewhere, or there; or never. */
+static void recover(struct agent *agent, uint64_t now)
+{
+    struct conductor *conductor = agent->conductor;
+    const int restart_max = conductor->options->common.options.restart_max;
+    agent->alive_count = agent->member_count = 0;
+    if (conductor->last_code == 0) conductor->last_code = RUN_FAILED;
+    if (agent->restart_count++ < restart_max) {
+        for (int i = 0; i < conductor->agent_count && agent->rank_count > 0; ++i)
+            if (conductor->agents[i].is_idle) hand_over(agent, &conductor->agents[i], now);
+        agent->idle_until_ns = now + LOST_NS + elastic_pause_ns(0, agent->restart_count);
+        agent->is_idle = agent->rank_count == 0;
+        if (!agent->is_idle) wait_to_start(agent, agent->idle_until_ns);
+    } else {
+        outlet_say(&conductor->outlet, "host %s has been tried again %d times", agent->host->name,
+                   restart_max);
+    }
+    take_counts(conductor, now);
 }
 
 static void lose(struct agent *agent, uint64_t now)
@@ -199,7 +383,10 @@ static void lose(struct agent *agent, uint64_t now)
         outlet_say(&conductor->outlet, "host %s is lost: %s %s", host, shell, how);
     else if (!conductor->failed)
         outlet_say(&conductor->outlet, "host %s could not be reached: %s %s", host, shell, how);
-    if (agent->is_ready)
+    if (is_elastic(conductor) && conductor->has_team && !conductor->failed && !conductor->is_over &&
+        conductor->ending_order_count == 0)
+        recover(agent, now);
+    else if (agent->is_ready)
         begin_grace(conductor, RUN_FAILED, now);
     else
         terminate(conductor, RUN_FAILED, now);
@@ -271,11 +458,28 @@ static bool write_message(struct agent *agent)
 {
     const struct conductor *conductor = agent->conductor;
     struct message message = conductor->options->common;
-    message.options.rank_count = agent->host->rank_count;
-    message.options.ranks = agent->host->ranks;
-    message.options.node_index = (int)(agent - conductor->agents);
+    message.options.rank_count = agent->rank_count;
+    message.options.ranks = agent->ranks;
+    message.options.joins = agent->joins;
+    message.options.node_index = agent->node_index;
     message.options.host = agent->host->name;
     return message_write(&message, &agent->message, &agent->message_bytes);
+}
+
+/* What an earlier start has left. */
+static void prepare_start(struct agent *agent)
+{
+    const struct conductor *conductor = agent->conductor;
+    for (int i = 0; i < 2; ++i) stream_free(agent->streams[i]);
+    free(agent->message);
+    agent->message = NULL;
+    agent->message_bytes = agent->sent_bytes = agent->address_left = 0;
+    agent->streams[0] = agent->streams[1] = NULL;
+    agent->orders.count = 0;
+    agent->is_ready = agent->is_done = agent->is_killed = agent->is_waiting = false;
+    agent->silent_seconds = 0;
+    agent->address_is_due = conductor->has_address;
+    if (conductor->has_team) orders_add(&agent->orders, ORDER_TEAM);
 }
 
 static bool start_agent(struct agent *agent)
@@ -283,6 +487,7 @@ static bool start_agent(struct agent *agent)
     struct conductor *conductor = agent->conductor;
     int pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
     errno = E2BIG;
+    prepare_start(agent);
     if (!write_message(agent)) return false;
     for (int i = 0; i < 3; ++i) {
         if (pipe2(pipes[i], O_CLOEXEC) != 0) goto close_pipes;
@@ -318,12 +523,12 @@ static void start_agents(struct conductor *conductor)
 {
     for (int i = 0; i < conductor->agent_count; ++i) {
         struct agent *agent = &conductor->agents[i];
-        if (start_agent(agent)) continue;
+        if (agent->is_over || start_agent(agent)) continue;
         outlet_say(&conductor->outlet, "host %s: cannot start: %s", agent->host->name,
                    strerror(errno));
         terminate(conductor, RUN_FAILED, clock_now_ns());
         for (int j = i; j < conductor->agent_count; ++j) {
-            if (conductor->agents[j].running) continue;
+            if (conductor->agents[j].running || conductor->agents[j].is_over) continue;
             conductor->agents[j].is_over = true;
             ++conductor->over_count;
         }
@@ -336,6 +541,7 @@ static void start_agents(struct conductor *conductor)
 static void obey(struct conductor *conductor, int order, uint64_t now)
 {
     bool all_ready = true;
+    if (order_ends(order)) dismiss_waiting(conductor);
     for (int i = 0; i < conductor->agent_count; ++i)
         all_ready = all_ready && (conductor->agents[i].is_ready || conductor->agents[i].is_over);
     order_all(conductor, order);
@@ -398,12 +604,41 @@ static bool waits_for_reader(const struct agent *agent)
     return false;
 }
 
+static void start_again(struct agent *agent, uint64_t now)
+{
+    if (start_agent(agent)) return;
+    outlet_say(&agent->conductor->outlet, "host %s: cannot start: %s", agent->host->name,
+               strerror(errno));
+    if (!agent->running) recover(agent, now); /* else by its end */
+    close_connection(agent, now);
+}
+
+/* A host that gives no sign of life is left. This process counts the seconds in which it has
+ * looked for signs, as it may have stood still itself. */
+static void check_silence(struct agent *agent)
+{
+    struct conductor *conductor = agent->conductor;
+    if (agent->is_over || !agent->is_ready || agent->input_fd < 0 || waits_for_reader(agent))
+        return;
+    if (++agent->silent_seconds < SILENT_SECONDS) return;
+    outlet_say(&conductor->outlet, "host %s gives no sign of life for %d s", agent->host->name,
+               SILENT_SECONDS);
+    close_input(agent);
+    agent->is_killed = true;
+    kill(-agent->pid, SIGKILL);
+    kill(agent->pid, SIGKILL);
+}
+
 static void check_agent(struct agent *agent, uint64_t now)
 {
     struct conductor *conductor = agent->conductor;
     if (agent->is_over || now < agent->deadline_ns) return;
     agent->deadline_ns = NEVER;
-    if (agent->input_fd >= 0) {
+    if (agent->is_waiting) {
+        start_again(agent, now);
+    } else if (agent->input_fd >= 0 && agent->joins) {
+        close_connection(agent, now);
+    } else if (agent->input_fd >= 0) {
         if (!conductor->failed)
             outlet_say(&conductor->outlet,
                        "host %s could not be reached: its ranks do not run after %g s",
@@ -422,6 +657,10 @@ static void check_agent(struct agent *agent, uint64_t now)
 static void check_deadlines(struct conductor *conductor, uint64_t now)
 {
     for (int i = 0; i < conductor->agent_count; ++i) check_agent(&conductor->agents[i], now);
+    if (is_elastic(conductor) && now >= conductor->sign_at_ns) {
+        for (int i = 0; i < conductor->agent_count; ++i) check_silence(&conductor->agents[i]);
+        conductor->sign_at_ns = now + SECOND_NS;
+    }
     if (now >= conductor->timeout_at_ns) {
         conductor->timeout_at_ns = NEVER;
         if (!conductor->failed)
@@ -445,6 +684,7 @@ static int poll_timeout_ms(const struct conductor *conductor, uint64_t now)
 {
     uint64_t until = conductor->end_at_ns;
     if (conductor->timeout_at_ns < until) until = conductor->timeout_at_ns;
+    if (is_elastic(conductor) && conductor->sign_at_ns < until) until = conductor->sign_at_ns;
     for (int i = 0; i < conductor->agent_count; ++i) {
         const struct agent *agent = &conductor->agents[i];
         if (!agent->is_over && agent->deadline_ns < until) until = agent->deadline_ns;
@@ -456,7 +696,8 @@ static int poll_timeout_ms(const struct conductor *conductor, uint64_t now)
 
 static void poll_agent(const struct agent *agent, struct pollfd polls[POLLS_EACH])
 {
-    bool has_input = agent->sent_bytes < agent->message_bytes || agent->orders.count > 0;
+    bool has_input = agent->sent_bytes < agent->message_bytes || agent->orders.count > 0 ||
+                     agent->address_left > 0 || agent->address_is_due;
     polls[0] = (struct pollfd){.fd = has_input ? agent->input_fd : -1, .events = POLLOUT};
     for (int i = 0; i < 2; ++i) {
         const struct stream *stream = agent->streams[i];
@@ -489,13 +730,39 @@ static void poll_once(struct conductor *conductor)
     if (polls[POLL_CHILDREN].revents != 0) read_children(conductor);
     for (int i = 0; i < count; ++i) {
         struct agent *agent = &conductor->agents[i];
-        if (!agent->running && !agent->is_over) settle(agent, now);
+        if (!agent->running && !agent->is_over && !agent->is_waiting) settle(agent, now);
     }
     if (polls[POLL_ORDERS].revents != 0) read_orders(conductor, now);
     check_deadlines(conductor, now);
 }
 
 /* ---------------------------------------------------------------------------------------- whole */
+
+static int node_index_of(const struct conductor *conductor, const struct host *host)
+{
+    const struct host *const list = conductor->options->hosts->list;
+    const int size = conductor->options->common.options.size;
+    return hosts_used(list, (int)(host - list) + 1, size) - 1;
+}
+
+static bool prepare_agent(struct conductor *conductor, struct agent *agent, const struct host *host)
+{
+    const bool is_idle = host->rank_count == 0;
+    *agent = (struct agent){.conductor = conductor,
+                            .host = host,
+                            .input_fd = -1,
+                            .is_idle = is_idle,
+                            .is_over = is_idle,
+                            .ranks = calloc((size_t)host->slot_count, sizeof *agent->ranks),
+                            .rank_count = host->rank_count,
+                            .node_index = node_index_of(conductor, host),
+                            .alive_count = host->rank_count,
+                            .deadline_ns = NEVER};
+    conductor->over_count += is_idle;
+    if (agent->ranks == NULL) return false;
+    memcpy(agent->ranks, host->ranks, (size_t)host->rank_count * sizeof *agent->ranks);
+    return true;
+}
 
 static bool prepare(struct conductor *conductor)
 {
@@ -511,10 +778,8 @@ static bool prepare(struct conductor *conductor)
         return false;
     conductor->agent_count = (int)count;
     for (size_t i = 0; i < count; ++i)
-        conductor->agents[i] = (struct agent){.conductor = conductor,
-                                              .host = &conductor->options->hosts->list[i],
-                                              .input_fd = -1,
-                                              .deadline_ns = NEVER};
+        if (!prepare_agent(conductor, &conductor->agents[i], &conductor->options->hosts->list[i]))
+            return false;
     /* Three pipes per host. The limit that the user has set is restored in the remote shells. */
     if (getrlimit(RLIMIT_NOFILE, &conductor->files_before) != 0) return false;
     struct rlimit files = {conductor->files_before.rlim_max, conductor->files_before.rlim_max};
@@ -550,6 +815,7 @@ static void part(struct conductor *conductor)
 static void release(struct conductor *conductor)
 {
     outlet_close(&conductor->outlet);
+    for (int i = 0; i < conductor->agent_count; ++i) free(conductor->agents[i].ranks);
     free(conductor->agents);
     free(conductor->polls);
     if (conductor->children_fd >= 0) close(conductor->children_fd);

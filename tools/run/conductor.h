@@ -10,10 +10,17 @@
  *  1. The job ends if a host is not reached, or does not say in time that its ranks run. It also
  *     ends if a connection is lost; then the ranks of the other hosts have the time of grace, for
  *     errors of their own.
+ *     In an elastic job a host that is lost is none of these: see below.
  *  2. The first failure that is reported decides the exit code; all other hosts are told.
  *  3. A host whose ranks do not end when told so is left after a while, by closing its connection:
  *     an agent ends its ranks when its stdin ends. That holds as well when this process, the front
  *     or the remote shell is killed.
+ *
+ * In an elastic job (elastic.h) a host that is lost, or that gives no sign of life for a while,
+ * loses its ranks. They are started again, as processes that join, on hosts that have no ranks; if
+ * there are none, on the same host, which is tried again and again, at most as often as a rank may
+ * be started again. A lost host whose ranks are elsewhere is one without ranks from then on. The job
+ * ends when no host has a rank of the team, or when too few ranks run or may be started.
  *
  * It does not pass on stdin. Ranks on several hosts read /dev/null.
  */

@@ -2,10 +2,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,6 +52,61 @@ bool elastic_is_member(pid_t pid)
     return folder != NULL &&
            snprintf(path, sizeof path, "%s/tutti.member.%ld", folder, (long)pid) < PATH_MAX &&
            stat(path, &status) == 0;
+}
+
+int elastic_watch(void)
+{
+    const char *const folder = option_text(OPTION_ELASTIC_STORE);
+    const int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (fd < 0 || folder == NULL || inotify_add_watch(fd, folder, IN_MOVED_TO) >= 0) return fd;
+    const int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+void elastic_watch_drain(int watch_fd)
+{
+    char events[4096];
+    while (read(watch_fd, events, sizeof events) > 0)
+        ;
+}
+
+/* The path of the address, with an ending. */
+static bool address_path(const char *ending, char path[PATH_MAX])
+{
+    const char *const folder = option_text(OPTION_ELASTIC_STORE);
+    return folder != NULL &&
+           snprintf(path, PATH_MAX, "%s/tutti.admission%s", folder, ending) < PATH_MAX;
+}
+
+bool elastic_read_address(unsigned char address[ADDRESS_BYTES])
+{
+    char path[PATH_MAX];
+    unsigned char bytes[ADDRESS_BYTES + 1];
+    const int fd = address_path("", path) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (fd < 0) return false;
+    const ssize_t got = read(fd, bytes, sizeof bytes);
+    close(fd);
+    if (got != ADDRESS_BYTES) return false;
+    memcpy(address, bytes, ADDRESS_BYTES);
+    return true;
+}
+
+/* Whole or not at all, as its readers expect. */
+bool elastic_write_address(const unsigned char address[ADDRESS_BYTES])
+{
+    char path[PATH_MAX], fresh[PATH_MAX], ending[40];
+    snprintf(ending, sizeof ending, ".from.%ld", (long)getpid());
+    if (!address_path("", path) || !address_path(ending, fresh)) return false;
+    const int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return false;
+    const bool is_written = write(fd, address, ADDRESS_BYTES) == ADDRESS_BYTES;
+    if (close(fd) == 0 && is_written && rename(fresh, path) == 0) return true;
+    const int error = errno;
+    unlink(fresh);
+    errno = error;
+    return false;
 }
 
 uint64_t elastic_pause_ns(uint64_t lived_ns, int restart_count)

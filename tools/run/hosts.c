@@ -176,7 +176,7 @@ static int next_host(const struct hosts *hosts, int last, enum hosts_map map)
     return last;
 }
 
-static void drop_idle(struct hosts *hosts)
+void hosts_drop_idle(struct hosts *hosts)
 {
     int used = 0;
     for (int i = 0; i < hosts->count; ++i) {
@@ -210,8 +210,14 @@ bool hosts_place(struct hosts *hosts, int rank_count, enum hosts_map map, char *
                           rank_count, HOST_RANKS_MAX, host->name);
         host->ranks[host->rank_count++] = rank;
     }
-    drop_idle(hosts);
     return true;
+}
+
+int hosts_used(const struct host *list, int count, int size)
+{
+    int used = 0;
+    for (int i = 0; i < count; ++i) used += list[i].rank_count > 0 && list[i].ranks[0] < size;
+    return used > 0 ? used : 1;
 }
 
 void hosts_release(struct hosts *hosts)

@@ -39,8 +39,12 @@ struct hosts {
  * what is wrong, and the caller still releases *hosts. The text may be any bytes. */
 bool hosts_read(struct hosts *hosts, const char *text, size_t size, char *error);
 bool hosts_read_list(struct hosts *hosts, const char *list, char *error);
-/* Deals out the ranks 0..rank_count-1, and drops hosts that get none. */
+/* Deals out the ranks 0..rank_count-1. */
 bool hosts_place(struct hosts *hosts, int rank_count, enum hosts_map map, char *error);
+/* Of the first hosts of a list, those that have a rank below `size`; at least 1. */
+int hosts_used(const struct host *list, int count, int size);
+/* Drops hosts that have got no rank. */
+void hosts_drop_idle(struct hosts *hosts);
 void hosts_release(struct hosts *hosts);
 
 /* The name without "user@". */

@@ -29,9 +29,17 @@
 #define TERMINATE_NS (2 * SECOND_NS) /* from SIGTERM to SIGKILL */
 #define KILL_NS (2 * SECOND_NS)      /* from SIGKILL to giving up */
 #define LINGER_NS (SECOND_NS / 5)
+#define SIGN_NS SECOND_NS /* between signs of life to the conductor */
 #define NEVER UINT64_MAX
 
-enum { CPUS_MAX = 8192, POLL_ORDERS = 0, POLL_CHILDREN, POLL_SINKS, POLL_STREAMS = POLL_SINKS + 2 };
+enum {
+    CPUS_MAX = 8192,
+    POLL_ORDERS = 0,
+    POLL_CHILDREN,
+    POLL_WATCH,
+    POLL_SINKS,
+    POLL_STREAMS = POLL_SINKS + 2
+};
 
 enum phase { RUNNING, GRACE, TERMINATING, KILLING, LINGERING, FLUSHING, DONE };
 
@@ -53,6 +61,13 @@ struct keeper {
     struct rank *ranks;
     int running_count;
     int finished_count; /* ranks that have ended well */
+    bool is_over;       /* some rank has, on whichever host */
+    bool has_team;      /* there is a team, on whichever host */
+    int watch_fd;       /* of the elastic job's directory; -1: none */
+    struct address_reader address_reader;
+    unsigned char address[ADDRESS_BYTES]; /* the newest that is known on both sides */
+    int alive_said, members_said;         /* as reported */
+    uint64_t sign_at_ns;
     struct pollfd *polls;
     enum phase phase;
     uint64_t phase_deadline_ns;
@@ -87,12 +102,29 @@ static struct rank_name name_rank(const struct keeper *keeper, int index)
     return name;
 }
 
+/* "rank 3 (host a, pid 71)" */
+static struct rank_name name_process(const struct keeper *keeper, int index)
+{
+    struct rank_name name;
+    const char *host = keeper->options->host;
+    snprintf(name.text, sizeof name.text, "rank %d (%s%.255s%spid %d)",
+             keeper->options->ranks[index], *host != '\0' ? "host " : "", host,
+             *host != '\0' ? ", " : "", (int)keeper->ranks[index].pid);
+    return name;
+}
+
 static void report(struct keeper *keeper, enum report_kind kind, int code)
 {
     char text[100];
     if (*keeper->options->token == '\0') return;
     report_write(keeper->options->token, kind, code, text, sizeof text);
     sink_say(keeper->outlet.sinks[1], text);
+}
+
+/* Whether the job is elastic and on several hosts: the conductor knows what we do not. */
+static bool has_conductor(const struct keeper *keeper)
+{
+    return keeper->options->elastic_min > 0 && *keeper->options->token != '\0';
 }
 
 /* For poll(); -1: for ever. */
@@ -130,7 +162,9 @@ static void set_environment(const struct run_options *options, int index, bool j
     set_number("RANK", options->ranks[index]);
     set_number("WORLD_SIZE", options->size);
     set_number("LOCAL_RANK", index);
-    set_number("LOCAL_WORLD_SIZE", options->rank_count - options->spare_count);
+    set_number("LOCAL_WORLD_SIZE", options->spare_count < options->rank_count
+                                       ? options->rank_count - options->spare_count
+                                       : options->rank_count);
     set_number("GROUP_RANK", options->node_index);
     set_number("GROUP_WORLD_SIZE", options->node_count);
     setenv("MASTER_ADDR", options->master_address, 1);
@@ -164,7 +198,7 @@ static struct start_error become_rank(const struct keeper *keeper, int index, pi
                                       const int streams[2])
 {
     const struct run_options *options = keeper->options;
-    const bool is_first = keeper->ranks[index].restart_count == 0;
+    const bool is_first = keeper->ranks[index].restart_count == 0 && !options->joins;
     const bool is_spare = index >= options->rank_count - options->spare_count;
     /* The keeper may have died before the kernel knew that we want to go with it. */
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
@@ -407,12 +441,51 @@ static int count_alive(const struct keeper *keeper)
     return count;
 }
 
-static bool has_team(const struct keeper *keeper)
+static int count_members(const struct keeper *keeper)
 {
-    bool found = false;
-    for (int i = 0; i < keeper->options->rank_count && !found; ++i)
-        found = keeper->ranks[i].running && elastic_is_member(keeper->ranks[i].pid);
-    return found;
+    int count = 0;
+    for (int i = 0; i < keeper->options->rank_count; ++i)
+        count += keeper->ranks[i].running && elastic_is_member(keeper->ranks[i].pid);
+    return count;
+}
+
+/* Tells the conductor what has changed, and at times that this host is there. A reader that is slow
+ * must find room for more important reports. */
+static void report_counts(struct keeper *keeper, uint64_t now)
+{
+    if (!has_conductor(keeper)) return;
+    const int alive = count_alive(keeper), members = count_members(keeper);
+    if (members != keeper->members_said) report(keeper, REPORT_MEMBERS, members);
+    const bool signs = now >= keeper->sign_at_ns && sink_is_empty(keeper->outlet.sinks[1]);
+    if (alive != keeper->alive_said || signs) report(keeper, REPORT_ALIVE, alive);
+    if (now >= keeper->sign_at_ns) keeper->sign_at_ns = now + SIGN_NS;
+    keeper->members_said = members;
+    keeper->alive_said = alive;
+}
+
+/* A file has come into the directory: a rank has joined the team, or this is the team's address. */
+static void read_watch(struct keeper *keeper)
+{
+    unsigned char address[ADDRESS_BYTES];
+    char text[ADDRESS_REPORT_BYTES];
+    elastic_watch_drain(keeper->watch_fd);
+    if (!elastic_read_address(address) || memcmp(address, keeper->address, ADDRESS_BYTES) == 0)
+        return;
+    memcpy(keeper->address, address, ADDRESS_BYTES);
+    address_report_write(keeper->options->token, address, text);
+    sink_say(keeper->outlet.sinks[1], text);
+}
+
+static void take_address(struct keeper *keeper)
+{
+    unsigned char old[ADDRESS_BYTES];
+    const unsigned char *const fresh = keeper->address_reader.bytes;
+    if (!has_conductor(keeper)) return;
+    memcpy(keeper->address, fresh, ADDRESS_BYTES);
+    if (elastic_read_address(old) && memcmp(old, fresh, ADDRESS_BYTES) == 0) return;
+    if (!elastic_write_address(fresh))
+        outlet_say(&keeper->outlet, "host %s: cannot write into the directory of joining ranks: %s",
+                   keeper->options->host, strerror(errno));
 }
 
 /* Whether the job goes on without the rank that has failed, or with it once more. */
@@ -422,21 +495,23 @@ static bool goes_on(struct keeper *keeper, int index, uint64_t now)
     const struct run_options *options = keeper->options;
     char how[80];
     if (options->elastic_min == 0 || keeper->phase != RUNNING || keeper->ending_order_count > 0 ||
-        !has_team(keeper))
+        !(keeper->has_team || count_members(keeper) > 0))
         return false;
     const bool again = rank->restart_count < options->restart_max;
-    if (!again && count_alive(keeper) < options->elastic_min) return false;
+    if (!again && !has_conductor(keeper) && count_alive(keeper) < options->elastic_min)
+        return false;
     child_describe_end(rank->status, how, sizeof how);
+    const struct rank_name name = name_process(keeper, index);
+    if (has_conductor(keeper)) report(keeper, REPORT_DIED, child_exit_code(rank->status));
     if (again) {
         rank->restart_at_ns =
             now + 1 + elastic_pause_ns(now - rank->started_ns, rank->restart_count);
         ++rank->restart_count;
-        outlet_say(&keeper->outlet, "rank %d (pid %d) %s; starting it again, %d of %d times",
-                   options->ranks[index], (int)rank->pid, how, rank->restart_count,
-                   options->restart_max);
+        outlet_say(&keeper->outlet, "%s %s; starting it again, %d of %d times", name.text, how,
+                   rank->restart_count, options->restart_max);
     } else {
-        outlet_say(&keeper->outlet, "rank %d (pid %d) %s; it has been started again %d times",
-                   options->ranks[index], (int)rank->pid, how, rank->restart_count);
+        outlet_say(&keeper->outlet, "%s %s; it has been started again %d times", name.text, how,
+                   rank->restart_count);
     }
     return true;
 }
@@ -479,6 +554,8 @@ static void rank_finished(struct keeper *keeper, uint64_t now)
 {
     if (keeper->options->elastic_min == 0) return;
     ++keeper->finished_count;
+    keeper->is_over = true;
+    if (has_conductor(keeper)) report(keeper, REPORT_FINISHED, keeper->finished_count);
     begin_grace(keeper, now);
     if (keeper->finished_count >= keeper->options->size && keeper->phase == GRACE)
         keeper->phase_deadline_ns = now;
@@ -488,22 +565,19 @@ static void rank_failed(struct keeper *keeper, int index, uint64_t now)
 {
     const struct rank *rank = &keeper->ranks[index];
     if (goes_on(keeper, index, now)) return;
-    if (keeper->finished_count > 0 && keeper->phase > GRACE) return; /* a spare that was ended */
+    if (keeper->is_over && keeper->phase > GRACE) return; /* a spare that was ended */
     decide(keeper, child_exit_code(rank->status));
     if (keeper->phase > GRACE) return; /* as we asked it to */
     bool as_user_asked = WIFSIGNALED(rank->status) && WTERMSIG(rank->status) == keeper->last_order;
     if (!as_user_asked) {
         char how[80], wait[80] = "";
-        const char *host = keeper->options->host;
         bool others_run =
             keeper->running_count > 0 || keeper->options->rank_count < keeper->options->size;
         child_describe_end(rank->status, how, sizeof how);
         if (keeper->phase == RUNNING && others_run)
             snprintf(wait, sizeof wait, "; the others have %g s to end",
                      (double)keeper->options->grace_ns / 1e9);
-        outlet_say(&keeper->outlet, "rank %d (%s%.255s%spid %d) %s%s",
-                   keeper->options->ranks[index], *host != '\0' ? "host " : "", host,
-                   *host != '\0' ? ", " : "", (int)rank->pid, how, wait);
+        outlet_say(&keeper->outlet, "%s %s%s", name_process(keeper, index).text, how, wait);
     }
     begin_grace(keeper, now);
 }
@@ -580,8 +654,15 @@ static void obey(struct keeper *keeper, int order, uint64_t now)
         begin_grace(keeper, now);
     else if (order == ORDER_TERMINATE && keeper->phase < TERMINATING)
         terminate_ranks(keeper, now);
-    else if (order > 0 && order < ORDER_GRACE)
+    else if (order == ORDER_TEAM)
+        keeper->has_team = true;
+    else if (order == ORDER_OVER) {
+        keeper->is_over = true;
+        begin_grace(keeper, now);
+    } else if (order > 0 && order < ORDER_GRACE)
         obey_signal(keeper, order, now);
+    else if (address_reader_take(&keeper->address_reader, (unsigned char)order))
+        take_address(keeper);
 }
 
 static void read_orders(struct keeper *keeper, uint64_t now)
@@ -621,6 +702,7 @@ static void check_deadlines(struct keeper *keeper, uint64_t now)
         }
     }
     restart_ranks(keeper, now);
+    report_counts(keeper, now);
     if (now < keeper->phase_deadline_ns) return;
     switch (keeper->phase) {
     case GRACE: terminate_ranks(keeper, now); break;
@@ -659,6 +741,7 @@ static int poll_timeout_ms(const struct keeper *keeper, uint64_t now)
 {
     uint64_t until = keeper->phase_deadline_ns;
     if (keeper->timeout_at_ns < until) until = keeper->timeout_at_ns;
+    if (has_conductor(keeper) && keeper->sign_at_ns < until) until = keeper->sign_at_ns;
     for (int i = 0; i < keeper->options->rank_count; ++i) {
         const uint64_t at_ns = keeper->ranks[i].restart_at_ns;
         if (at_ns > 0 && at_ns < until) until = at_ns;
@@ -672,6 +755,7 @@ static void poll_once(struct keeper *keeper)
     struct pollfd *polls = keeper->polls;
     polls[POLL_ORDERS] = (struct pollfd){.fd = keeper->orders_fd, .events = POLLIN};
     polls[POLL_CHILDREN] = (struct pollfd){.fd = keeper->children_fd, .events = POLLIN};
+    polls[POLL_WATCH] = (struct pollfd){.fd = keeper->watch_fd, .events = POLLIN};
     outlet_poll(&keeper->outlet, polls + POLL_SINKS);
     for (int i = 0; i < 2 * count; ++i) {
         const struct stream *stream = keeper->ranks[i / 2].streams[i % 2];
@@ -688,6 +772,7 @@ static void poll_once(struct keeper *keeper)
         if (stream != NULL && (room || polls[POLL_STREAMS + i].revents != 0)) stream_pump(stream);
     }
     if (polls[POLL_CHILDREN].revents != 0) read_children(keeper, now);
+    if (polls[POLL_WATCH].revents != 0) read_watch(keeper);
     if (polls[POLL_ORDERS].revents != 0) read_orders(keeper, now);
     if (keeper->phase != DONE) check_deadlines(keeper, now);
 }
@@ -707,6 +792,7 @@ static bool prepare(struct keeper *keeper)
     if (keeper->ranks == NULL || keeper->polls == NULL || keeper->cpus == NULL ||
         keeper->children_fd < 0 || descendants_adopt() != 0)
         return false;
+    if (has_conductor(keeper) && (keeper->watch_fd = elastic_watch()) < 0) return false;
     if (keeper->options->pin) {
         CPU_ZERO_S(CPU_ALLOC_SIZE(CPUS_MAX), keeper->cpus);
         if (sched_getaffinity(0, CPU_ALLOC_SIZE(CPUS_MAX), keeper->cpus) != 0) return false;
@@ -728,6 +814,7 @@ static void release(struct keeper *keeper)
     free(keeper->polls);
     CPU_FREE(keeper->cpus);
     if (keeper->children_fd >= 0) close(keeper->children_fd);
+    if (keeper->watch_fd >= 0) close(keeper->watch_fd);
     close(keeper->orders_fd);
 }
 
@@ -736,6 +823,7 @@ int keeper_run(const struct run_options *options, int orders_fd)
     struct keeper keeper = {.options = options,
                             .orders_fd = orders_fd,
                             .children_fd = -1,
+                            .watch_fd = -1,
                             .phase_deadline_ns = NEVER,
                             .timeout_at_ns = NEVER};
     if (!outlet_open(&keeper.outlet, options->colours) || !prepare(&keeper)) {
@@ -758,6 +846,7 @@ int keeper_run(const struct run_options *options, int orders_fd)
     if (keeper.running_count == 0 && keeper.phase != DONE) keeper.phase = LINGERING;
     if (keeper.phase == LINGERING) keeper.phase_deadline_ns = clock_now_ns();
 
+    keeper.alive_said = options->rank_count;
     while (keeper.phase != DONE) {
         poll_once(&keeper);
         if (keeper.phase == FLUSHING) flush_streams(&keeper);

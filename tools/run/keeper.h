@@ -18,7 +18,9 @@
  *                LINGERING: what ranks left behind may finish writing ── 200 ms ──> FLUSHING
  *
  * In an elastic job a rank that fails is started again, as a process that joins (elastic.h). GRACE
- * begins with the first rank that ends well, or if too few ranks are left.
+ * begins with the first rank that ends well, or if too few ranks are left. On several hosts the
+ * conductor counts the ranks that are left, and the ranks find each other in a directory of their
+ * host, whose address the conductor carries from host to host.
  *
  * An order is one byte (orders.h).
  */
@@ -31,7 +33,7 @@
 
 /* Of a job, and of one host: the memory that the ranks of a host share grows with the square of
  * their number, and above this neither it nor the descriptors of tutti-run are sure to be there. */
-enum { RANKS_MAX = 1 << 16, HOST_RANKS_MAX = 1 << 10 };
+enum { RANKS_MAX = 1 << 16, HOST_RANKS_MAX = 1 << 10, RESTARTS_MAX = 1000000 };
 
 enum run_exit {
     RUN_WRONG_USE = 2,
@@ -49,6 +51,7 @@ struct run_options {
     int spare_count;  /* the last of them: they join when a rank has died */
     int elastic_min;  /* with fewer ranks left the job ends; 0: when the first rank dies */
     int restart_max;  /* of each rank of an elastic job */
+    bool joins;       /* the ranks join a team that runs: their host was lost, or is a spare */
     const int *ranks; /* their numbers, ascending */
     int node_index, node_count;
     const char *host;  /* its name in messages; "" if there is only one host */

@@ -375,14 +375,16 @@ static int run_on_hosts(struct command_line *line)
     static char token[TOKEN_BYTES + 1], folder[PATH_MAX], path[PATH_MAX];
     char error[HOSTS_ERROR_BYTES];
     struct run_options *run = &line->run;
-    if (line->rank_count == 0) line->rank_count = line->hosts.slot_count;
-    if (!hosts_place(&line->hosts, line->rank_count, line->map, error)) {
+    if (line->rank_count == 0) line->rank_count = line->hosts.slot_count - run->spare_count;
+    if (!hosts_place(&line->hosts, line->rank_count + run->spare_count, line->map, error)) {
         fprintf(stderr, "tutti-run: %s\n", error);
         return RUN_WRONG_USE;
     }
+    if (run->elastic_min == 0)
+        hosts_drop_idle(&line->hosts); /* otherwise they may come to have some */
     if (!make_secrets(run, token)) return RUN_FAILED;
     run->size = line->rank_count;
-    run->node_count = line->hosts.count;
+    run->node_count = hosts_used(line->hosts.list, line->hosts.count, line->rank_count);
     run->token = token;
     if (run->master_address == NULL) run->master_address = host_address(&line->hosts.list[0]);
     const struct conductor_options options = {
@@ -416,7 +418,11 @@ static int run_agent(const sigset_t *signals_before)
     struct run_options *options = &task.message.options;
     options->signals_before = *signals_before;
     options->start_timeout_ns = UINT64_MAX; /* the conductor has the user's */
-    return start(&(struct work){run_keeper, options, options, options->token});
+    char store[ELASTIC_STORE_BYTES] = "";
+    if (options->elastic_min > 0 && !elastic_make_store(store)) return RUN_FAILED;
+    code = start(&(struct work){run_keeper, options, options, options->token});
+    elastic_remove_store(store);
+    return code;
 }
 
 int main(int argument_count, char **arguments)

@@ -5,9 +5,17 @@
 #include <string.h>
 
 static const char magic[8] = "TUTTIRUN";
-static const char *const report_names[] = {"ready", "failed", "done"};
+static const char *const report_names[] = {"ready", "failed",  "done",    "died",
+                                           "alive", "members", "finished"};
 
-enum { FLAG_PREFIX = 1, FLAG_PIN = 2, FLAG_COLOUR_OUT = 4, FLAG_COLOUR_ERR = 8, FLAGS_ALL = 15 };
+enum {
+    FLAG_PREFIX = 1,
+    FLAG_PIN = 2,
+    FLAG_COLOUR_OUT = 4,
+    FLAG_COLOUR_ERR = 8,
+    FLAG_JOINS = 16,
+    FLAGS_ALL = 31
+};
 
 /* -------------------------------------------------------------------------------------- writing */
 
@@ -63,6 +71,8 @@ static void put_texts(struct writer *writer, char *const *texts)
 static void put_options(struct writer *writer, const struct run_options *options)
 {
     put_number(writer, (uint64_t)options->size, 4);
+    put_number(writer, (uint64_t)options->elastic_min, 4);
+    put_number(writer, (uint64_t)options->restart_max, 4);
     put_number(writer, (uint64_t)options->rank_count, 4);
     for (int i = 0; i < options->rank_count; ++i)
         put_number(writer, (uint64_t)options->ranks[i], 4);
@@ -71,7 +81,7 @@ static void put_options(struct writer *writer, const struct run_options *options
     put_number(writer,
                (options->prefix ? FLAG_PREFIX : 0u) | (options->pin ? FLAG_PIN : 0u) |
                    (options->colours[0] ? FLAG_COLOUR_OUT : 0u) |
-                   (options->colours[1] ? FLAG_COLOUR_ERR : 0u),
+                   (options->colours[1] ? FLAG_COLOUR_ERR : 0u) | (options->joins ? FLAG_JOINS : 0u),
                4);
     put_number(writer, (uint64_t)options->master_port, 4);
     put_number(writer, options->grace_ns, 8);
@@ -180,12 +190,24 @@ static int *take_ranks(struct reader *reader, int count, int size)
     return ranks;
 }
 
+int message_spare_count(const struct run_options *options)
+{
+    int count = 0;
+    for (int i = 0; options->ranks != NULL && i < options->rank_count; ++i)
+        count += options->ranks[i] >= options->size;
+    return count;
+}
+
 static void take_options(struct reader *reader, struct message *message)
 {
     struct run_options *options = &message->options;
     options->size = take_bounded(reader, 1, RANKS_MAX, "the size is wrong");
-    options->rank_count = take_bounded(reader, 1, options->size, "the number of ranks is wrong");
-    options->ranks = message->ranks = take_ranks(reader, options->rank_count, options->size);
+    options->elastic_min = take_bounded(reader, 0, RANKS_MAX, "the least number is wrong");
+    options->restart_max = take_bounded(reader, 0, RESTARTS_MAX, "the restarts are wrong");
+    const int end = options->elastic_min > 0 ? RANKS_MAX : options->size; /* with spares */
+    options->rank_count = take_bounded(reader, 1, end, "the number of ranks is wrong");
+    options->ranks = message->ranks = take_ranks(reader, options->rank_count, end);
+    options->spare_count = message_spare_count(options);
     options->node_index = take_bounded(reader, 0, RANKS_MAX - 1, "the number of the host is wrong");
     options->node_count =
         take_bounded(reader, options->node_index + 1, RANKS_MAX, "the number of hosts is wrong");
@@ -194,6 +216,7 @@ static void take_options(struct reader *reader, struct message *message)
     options->pin = (flags & FLAG_PIN) != 0;
     options->colours[0] = (flags & FLAG_COLOUR_OUT) != 0;
     options->colours[1] = (flags & FLAG_COLOUR_ERR) != 0;
+    options->joins = (flags & FLAG_JOINS) != 0;
     options->master_port = take_bounded(reader, 1, 65535, "the port is wrong");
     options->grace_ns = take_number(reader, 8);
     if (options->grace_ns > UINT64_MAX / 4) refuse_message(reader, "the grace is wrong");
@@ -275,8 +298,9 @@ bool report_read(const char *token, const char *line, size_t size, enum report_k
     text[size] = '\0';
     const char *number = strrchr(text, ' ');
     long value = number != NULL ? strtol(number + 1, NULL, 10) : -1;
-    if (strlen(text) != size || value < 0 || value > 255) return false;
-    for (int i = REPORT_READY; i <= REPORT_DONE; ++i) {
+    if (strlen(text) != size || value < 0 || value > RANKS_MAX) return false;
+    for (int i = REPORT_READY; i < REPORT_KINDS; ++i) {
+        if (value > 255 && i <= REPORT_DIED) continue;
         report_write(token, (enum report_kind)i, (int)value, expected, sizeof expected);
         if (strcmp(text, expected) != 0) continue;
         *kind = (enum report_kind)i;
@@ -284,4 +308,41 @@ bool report_read(const char *token, const char *line, size_t size, enum report_k
         return true;
     }
     return false;
+}
+
+static const char address_name[] = ":address ";
+
+void address_report_write(const char *token, const unsigned char address[ADDRESS_BYTES],
+                          char text[ADDRESS_REPORT_BYTES])
+{
+    static const char digits[] = "0123456789abcdef";
+    int at =
+        snprintf(text, ADDRESS_REPORT_BYTES, "tutti-run:%.*s%s", TOKEN_BYTES, token, address_name);
+    for (int i = 0; i < ADDRESS_BYTES; ++i) {
+        text[at++] = digits[address[i] >> 4];
+        text[at++] = digits[address[i] & 15];
+    }
+    text[at] = '\0';
+}
+
+static int digit_of(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool address_report_read(const char *token, const char *line, size_t size,
+                         unsigned char address[ADDRESS_BYTES])
+{
+    char expected[100];
+    const int length =
+        snprintf(expected, sizeof expected, "tutti-run:%.*s%s", TOKEN_BYTES, token, address_name);
+    if (size > 0 && line[size - 1] == '\n') --size;
+    if (size != (size_t)length + 2 * ADDRESS_BYTES || memcmp(line, expected, (size_t)length) != 0)
+        return false;
+    for (int i = 0; i < ADDRESS_BYTES; ++i) {
+        const int high = digit_of(line[length + 2 * i]), low = digit_of(line[length + 2 * i + 1]);
+        if (high < 0 || low < 0) return false;
+        address[i] = (unsigned char)(high << 4 | low);
+    }
+    return true;
 }

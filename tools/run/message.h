@@ -20,9 +20,10 @@
 #include <stdint.h>
 
 #include "keeper.h"
+#include "orders.h"
 
 enum {
-    MESSAGE_VERSION = 1,
+    MESSAGE_VERSION = 2,
     MESSAGE_HEAD_BYTES = 16,
     MESSAGE_BYTES_MAX = 8 << 20,
     TOKEN_BYTES = 32
@@ -47,11 +48,19 @@ size_t message_body_size(const unsigned char head[MESSAGE_HEAD_BYTES], const cha
  * in *message lie in body, which has to stay. */
 const char *message_read(unsigned char *body, size_t size, struct message *message);
 void message_release(struct message *message);
+/* Of the ranks of a host, the spares: their numbers are not below the size. */
+int message_spare_count(const struct run_options *options);
 
 enum report_kind {
     REPORT_READY,  /* the ranks run */
     REPORT_FAILED, /* the first of them has failed, with that exit code */
-    REPORT_DONE    /* all have ended, and this is the exit code of the host */
+    REPORT_DONE,   /* all have ended, and this is the exit code of the host */
+    /* Of an elastic job. */
+    REPORT_DIED,     /* a rank has failed, with that exit code, and the job goes on */
+    REPORT_ALIVE,    /* so many ranks run, or will; also sent each second, as a sign of life */
+    REPORT_MEMBERS,  /* so many of them are ranks of the team */
+    REPORT_FINISHED, /* so many have ended well */
+    REPORT_KINDS
 };
 
 /* Writes a report as a line, without its newline. */
@@ -59,5 +68,12 @@ void report_write(const char *token, enum report_kind kind, int code, char *text
 /* Whether the line, with or without a newline, is a report, and which one. */
 bool report_read(const char *token, const char *line, size_t size, enum report_kind *kind,
                  int *code);
+
+/* The same for the address of an elastic job's team (elastic.h). */
+enum { ADDRESS_REPORT_BYTES = 400 };
+void address_report_write(const char *token, const unsigned char address[ADDRESS_BYTES],
+                          char text[ADDRESS_REPORT_BYTES]);
+bool address_report_read(const char *token, const char *line, size_t size,
+                         unsigned char address[ADDRESS_BYTES]);
 
 #endif

@@ -67,9 +67,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum report_kind kind;
     int code;
+    unsigned char address[ADDRESS_BYTES];
     fuzz_message(data, size);
     fuzz_hosts(data, size);
-    if (report_read("0123", (const char *)data, size, &kind, &code) && (code < 0 || code > 255))
+    if (report_read("0123", (const char *)data, size, &kind, &code) && (code < 0 || code > RANKS_MAX))
         abort();
+    (void)address_report_read("0123", (const char *)data, size, address);
     return 0;
 }

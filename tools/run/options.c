@@ -29,7 +29,8 @@ static const char usage[] =
     "                       use, modulo their number\n"
     "      --elastic MIN    go on when ranks of an elastic loop die: start them again, as\n"
     "                       processes that join, and end the job only if fewer than MIN\n"
-    "                       ranks are left (one host)\n"
+    "                       ranks are left; the ranks of a host that is lost are started\n"
+    "                       on hosts that have none, or on it once it is back\n"
     "      --spares K       start K more processes, which join when a rank has died\n"
     "      --restarts R     start each rank again at most R times (default 10)\n"
     "      --grace SEC      time for the other ranks to end after the first failure (default 5)\n"
@@ -215,15 +216,15 @@ static int take_option(int option, struct command_line *line)
         if (setenv(option_names.ENCRYPTION, "on", 1) != 0) return out_of_memory();
         break;
     case ELASTIC:
-        if (!parse_integer(optarg, 1, HOST_RANKS_MAX, &run->elastic_min))
-            return usage_error("--elastic wants a number of ranks from 1 to 1024, not ", optarg);
+        if (!parse_integer(optarg, 1, RANKS_MAX, &run->elastic_min))
+            return usage_error("--elastic wants a number of ranks from 1 to 65536, not ", optarg);
         break;
     case SPARES:
         if (!parse_integer(optarg, 0, HOST_RANKS_MAX, &run->spare_count))
             return usage_error("--spares wants a number from 0 to 1024, not ", optarg);
         break;
     case RESTARTS:
-        if (!parse_integer(optarg, 0, 1000000, &run->restart_max))
+        if (!parse_integer(optarg, 0, RESTARTS_MAX, &run->restart_max))
             return usage_error("--restarts wants a number from 0 to 1000000, not ", optarg);
         break;
     case GRACE:
@@ -254,10 +255,10 @@ static int check_elastic(const struct command_line *line)
     const struct run_options *run = &line->run;
     if (run->elastic_min == 0 && run->spare_count > 0)
         return usage_error("--spares needs --elastic MIN", "");
-    if (run->elastic_min > 0 && line->hosts.count > 0)
-        return usage_error("--elastic starts ranks again on one host only, without --hosts", "");
-    if (run->elastic_min > line->rank_count)
-        return usage_error("--elastic MIN is more than the ranks of -n", "");
+    const int slots = line->hosts.slot_count;
+    const int ranks = line->rank_count > 0 ? line->rank_count : slots - run->spare_count;
+    if (run->elastic_min > 0 && run->elastic_min > ranks)
+        return usage_error("--elastic MIN is more than the ranks", "");
     return -1;
 }
 

@@ -64,6 +64,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tutti/train/shards.h"
 #include "tutti/tutti.h"
 
 #ifdef __cplusplus
@@ -76,7 +77,8 @@ struct tutti_elastic; /* opaque */
 
 enum tutti_elastic_kind {
     TUTTI_ELASTIC_REPLICATED, /* all ranks have all of it, with the same values */
-    TUTTI_ELASTIC_SHARDED     /* each rank has a part */
+    TUTTI_ELASTIC_SHARDED,    /* each rank has a part */
+    TUTTI_ELASTIC_BLOCKS /* the same, but divided as tutti_shards divides a group: in whole blocks */
 };
 
 /* An array of the state, in memory of the host. All ranks name the same arrays. */
@@ -85,7 +87,7 @@ struct tutti_elastic_array {
     enum tutti_elastic_kind kind;
     enum tutti_dtype dtype;
     size_t count; /* elements of the whole array, 1 or more */
-    void *data;   /* REPLICATED: the caller's, and stays where it is. SHARDED: NULL */
+    void *data;   /* REPLICATED: the caller's, and stays where it is. Otherwise NULL */
 };
 
 enum tutti_elastic_update {
@@ -166,7 +168,7 @@ struct tutti_elastic_part {
     void *data; /* the object's; valid until step.generation changes */
 };
 /* Fills *part for the array `index` of elastic, as tutti_elastic_open had it. Rank r of n has the elements from
- * floor(count * r / n) on. Local; does not block. INVALID_OPTIONS: there is no such array, or it is
+ * floor(count * r / n) on; of BLOCKS, those that struct tutti_shard says. Local; does not block. INVALID_OPTIONS: there is no such array, or it is
  * not sharded. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_elastic_shard(const struct tutti_elastic *elastic,
                                                                size_t index,
@@ -211,6 +213,60 @@ tutti_elastic_commit(struct tutti_elastic *elastic, enum tutti_status work, int 
  * 2002). Without a seed or a sample_count it is the place itself. Local; does not block. */
 TUTTI_API uint64_t tutti_elastic_sample(const struct tutti_elastic *elastic, uint64_t epoch,
                                         uint64_t place);
+
+/* --------------------------------------------------------------------------------------- shards */
+
+/* The state of struct tutti_shards (ZeRO) as state of an elastic loop:
+ *
+ *     tutti_elastic_shards_create(groups, count, &shards_options, &kept);
+ *     arrays = tutti_elastic_shards_arrays(kept, &array_count);
+ *     tutti_elastic_open(arrays, array_count, &options, &elastic);     // with TUTTI_ELASTIC_UPDATE_BEFORE
+ *     while (tutti_elastic_begin(elastic, &step) == TUTTI_OK && !step.is_over) {
+ *         status = tutti_elastic_shards_begin(kept, elastic, &shards, &is_first);
+ *         if (is_first) tutti_shards_set(shards, g, first_values[g]) for all groups;
+ *         if (status == TUTTI_OK) status = the passes of a step, and tutti_shards_step;
+ *         if (status == TUTTI_OK) status = tutti_elastic_shards_keep(kept, elastic);
+ *         tutti_elastic_commit(elastic, status, &is_committed);
+ *     }
+ *     tutti_elastic_close(elastic);
+ *     tutti_elastic_shards_free(kept);
+ *
+ * After a failure, and when the number of ranks changes, the shards are made anew on the new
+ * communicator, with the state of the last step that counts. With `partner` the shards of a rank
+ * that died come from its partner. */
+struct tutti_elastic_shards; /* opaque */
+
+/* Makes the arrays for shards of these groups with these options, which may be NULL. Tutti copies
+ * both. Local; does not block. On failure *created is NULL: INVALID_BUFFER, INVALID_OPTIONS or
+ * NO_MEMORY. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_elastic_shards_create(const struct tutti_shard_group *groups, size_t count,
+                            const struct tutti_shards_options *options,
+                            struct tutti_elastic_shards **created);
+/* Frees kept, after tutti_elastic_close of the loop that has its arrays. NULL is allowed. Local; does
+ * not block. */
+TUTTI_API void tutti_elastic_shards_free(struct tutti_elastic_shards *kept);
+/* The *count arrays of kept, to be given to tutti_elastic_open before any arrays of the program. They
+ * belong to kept. Local; does not block. */
+TUTTI_API const struct tutti_elastic_array *
+tutti_elastic_shards_arrays(const struct tutti_elastic_shards *kept, size_t *count);
+
+/* After tutti_elastic_begin on elastic: *shards becomes the shards of kept on the team's
+ * communicator. They hold the state of the last step that counts, and belong to elastic: they are
+ * valid until the next tutti_elastic_begin or tutti_elastic_close. *is_first becomes 1 if no step
+ * counts yet: set the parameters of all groups then. Collective; blocks as tutti_shards_create does,
+ * if shards have to be made, otherwise not. INVALID_OPTIONS: no step has begun, or elastic has no
+ * TUTTI_ELASTIC_UPDATE_BEFORE, or does not begin with the arrays of kept; else a status of tutti_shards_create or
+ * tutti_shards_views, which is a status of this step's work. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_elastic_shards_begin(struct tutti_elastic_shards *kept, struct tutti_elastic *elastic,
+                           struct tutti_shards **shards, int *is_first);
+/* After tutti_shards_step, and before tutti_elastic_commit on elastic: copies the state of the shards
+ * into the arrays of kept. Local; blocks until allgathers of the step are done, at most until the
+ * communicator's deadline. INVALID_OPTIONS: tutti_elastic_shards_begin has made no shards; else a
+ * status of tutti_shards_views. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_elastic_shards_keep(struct tutti_elastic_shards *kept, struct tutti_elastic *elastic);
 
 /* ------------------------------------------------------------------------------------- accounts */
 
