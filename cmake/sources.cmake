@@ -78,7 +78,7 @@ tutti_folder(library src/bootstrap
 set_source_files_properties(src/bootstrap/pmix_service.c PROPERTIES COMPILE_OPTIONS "-isystem${PMIX_INCLUDE_DIR}")
 
 tutti_folder(library src/connect
-    admission.c admission_message.c connector.c discovery.c discovery_message.c handshake.c hello.c listener.c port.c)
+    admission.c admission_message.c bars.c connector.c discovery.c discovery_message.c handshake.c hello.c listener.c port.c)
 
 tutti_folder(library src/path
     path.c)

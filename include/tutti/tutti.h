@@ -500,7 +500,7 @@ enum tutti_cause {
 struct tutti_exclude_options {
     size_t size_bytes; /* sizeof(struct tutti_exclude_options); TUTTI_EXCLUDE_OPTIONS_INIT sets it */
     enum tutti_cause cause; /* of ranks that call with the same list, the first one's counts */
-    int reserved;           /* 0 */
+    int whole_host; /* 1: no process of the listed ranks' hosts may join any more; 0: not these processes */
     const char *reason; /* more about it, for messages; copied, up to about 100 characters; or NULL */
     const struct tutti_comm_options *comm_options; /* as for tutti_comm_split; or NULL */
 };
@@ -521,7 +521,8 @@ struct tutti_exclude_options {
  * are not told. Of several lists, and other calls such as tutti_comm_shrink at the same time, only one
  * can have such a majority. Ranks that called otherwise get DESYNC, and are left out. If none can have
  * one, nobody is put out, and all ranks get DESYNC, also listed ranks. An excluded rank gets EXCLUDED from operations, and from tutti_comm_shrink and the other calls for recovery; its
- * process cannot tutti_comm_join a team any more. Start a new process for it.
+ * process cannot tutti_comm_join a team any more: the team keeps a list of such processes (by host and
+ * pid), or with whole_host of their hosts, and refuses them. All must call with the same whole_host.
  *
  * Blocks until all ranks that are alive and not listed have called, at most for the communicator's
  * timeout. ranks, options (NULL: the defaults) and what they point to stay the caller's; one thread at
