@@ -78,7 +78,7 @@ tutti_folder(library src/bootstrap
 set_source_files_properties(src/bootstrap/pmix_service.c PROPERTIES COMPILE_OPTIONS "-isystem${PMIX_INCLUDE_DIR}")
 
 tutti_folder(library src/connect
-    admission.c admission_message.c connector.c discovery.c discovery_message.c handshake.c hello.c listener.c port.c)
+    admission.c admission_message.c bars.c connector.c discovery.c discovery_message.c handshake.c hello.c listener.c port.c)
 
 tutti_folder(library src/path
     path.c)
@@ -117,7 +117,7 @@ if(OFI_INCLUDE_DIR AND NOT OFI_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRE
 endif()
 
 tutti_folder(library src/membership
-    agreement.c exclude_policy.c growth.c heartbeat.c silence.c standing.c worker_clock.c)
+    agreement.c exclude_policy.c growth.c heartbeat.c silence.c standing.c vote.c worker_clock.c)
 
 tutti_folder(library src/algo
     algo_fingerprint.c bine.c broadcast_schedule.c bruck.c chain.c circulant.c circulant_broadcast.c compose.c

@@ -500,7 +500,7 @@ enum tutti_cause {
 struct tutti_exclude_options {
     size_t size_bytes; /* sizeof(struct tutti_exclude_options); TUTTI_EXCLUDE_OPTIONS_INIT sets it */
     enum tutti_cause cause; /* of ranks that call with the same list, the first one's counts */
-    int reserved;           /* 0 */
+    int whole_host; /* 1: no process of the listed ranks' hosts may join any more; 0: not these processes */
     const char *reason; /* more about it, for messages; copied, up to about 100 characters; or NULL */
     const struct tutti_comm_options *comm_options; /* as for tutti_comm_split; or NULL */
 };
@@ -519,16 +519,17 @@ struct tutti_exclude_options {
  * all of these get the new communicator, or none does. The listed ranks have no part in that, whatever
  * they call: messages of theirs are not heard, and the new communicator meets under a key which they
  * are not told. Of several lists, and other calls such as tutti_comm_shrink at the same time, only one
- * can have such a majority. Ranks that called otherwise get DESYNC, and are left out. An excluded rank
- * gets EXCLUDED from operations, and from tutti_comm_shrink and the other calls for recovery; its
- * process cannot tutti_comm_join a team any more. Start a new process for it.
+ * can have such a majority. Ranks that called otherwise get DESYNC, and are left out. If none can have
+ * one, nobody is put out, and all ranks get DESYNC, also listed ranks. An excluded rank gets EXCLUDED from operations, and from tutti_comm_shrink and the other calls for recovery; its
+ * process cannot tutti_comm_join a team any more: the team keeps a list of such processes (by host and
+ * pid), or with whole_host of their hosts, and refuses them. All must call with the same whole_host.
  *
  * Blocks until all ranks that are alive and not listed have called, at most for the communicator's
  * timeout. ranks, options (NULL: the defaults) and what they point to stay the caller's; one thread at
  * a time. On failure *created is NULL: INVALID_RANK (a rank of the list is none, or the caller's, or
  * twice there; or too few ranks would be left), DESYNC (too many ranks called something else),
- * EXCLUDED (the others exclude the calling rank; if the message says that it "is to be" put out, they
- * had not decided it yet, and a further call tells), PROC_FAILED (the others went on without the calling
+ * EXCLUDED (the others exclude the calling rank; if the message says that it "is to be" put out, it did
+ * not hear within some seconds whether they have decided it, and a further call tells), PROC_FAILED (the others went on without the calling
  * rank), MINORITY, TIMEOUT, or the status that kept a rank from making it. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_comm_exclude(struct tutti_comm *comm, const int *ranks, int rank_count,

@@ -66,8 +66,13 @@ static const char *said_by_user(void)
 enum tutti_status host_id_read(uint64_t *host)
 {
     TRY(host_id_machine(host));
-    *host = hash_text(*host, said_by_user());
+    *host = host_id_of(*host, host_id_option());
     return TUTTI_OK;
+}
+
+uint64_t host_id_of(uint64_t machine, uint64_t option)
+{
+    return option == 0 ? machine : (machine ^ option) * 0x100000001b3u;
 }
 
 uint64_t host_id_option(void)

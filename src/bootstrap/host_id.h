@@ -12,6 +12,8 @@ enum tutti_status host_id_machine(uint64_t *machine);
 /* A number for the host of this process. It follows from the machine and from TUTTI_HOSTID, which
  * can therefore set ranks of one machine apart but not put ranks of two machines together. */
 enum tutti_status host_id_read(uint64_t *host);
+/* The number for a host of that machine whose host_id_option is that. */
+uint64_t host_id_of(uint64_t machine, uint64_t option);
 /* The value of TUTTI_HOSTID as a number, for ranks that have met on one host: ranks with different
  * values take themselves to be on different hosts. 0: TUTTI_HOSTID is not set, which counts as a
  * value of its own. */

@@ -65,6 +65,7 @@ struct derivations {
 };
 
 struct own_plans; /* comm/plans.h */
+struct bars;      /* connect/bars.h */
 
 struct tutti_comm {
     struct team team;     /* the ranks, and the paths to them */
@@ -77,6 +78,7 @@ struct tutti_comm {
     struct own_plans *plans; /* that come from files, or from the user; NULL: none */
     struct gated_calls gated;
     atomic_bool watches_devices; /* it has joined the watch (gpu/device_fault.h) */
+    struct bars *bars;           /* processes that it lets in no more; NULL: none */
 };
 
 /* Whether this process inherited the communicator by fork(): then it may only free it. */

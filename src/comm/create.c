@@ -68,6 +68,7 @@ static void release(struct tutti_comm *comm)
     free(comm->team.settings.encodings_text);
     free(comm->team.settings.own_places);
     derived_lists_free(comm);
+    free(comm->bars);
     heap_release_of(comm->team.generation);
     free(comm);
 }

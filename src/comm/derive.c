@@ -15,6 +15,7 @@
 #include "call/own_call.h"
 #include "comm/create.h"
 #include "comm/derived_list.h"
+#include "connect/bars.h"
 #include "health/agree.h"
 #include "health/known.h"
 #include "os/clock.h"
@@ -218,12 +219,18 @@ static bool is_own_fault(enum tutti_status status)
            status == TUTTI_NO_SPACE || status == TUTTI_SYSTEM;
 }
 
+static enum tutti_status out_of_memory(const struct roster *roster)
+{
+    return error_set(TUTTI_NO_MEMORY, "tutti_%s: out of memory", roster->function);
+}
+
 /* `what` tells this derivation from every other one of the parent's. */
 static enum tutti_status create(struct roster *roster, const struct tutti_comm_options *user,
                                 const void *what, size_t what_bytes, struct tutti_comm **created)
 {
     const struct tutti_comm *parent = roster->parent;
     struct tutti_comm_options options;
+    struct bars *bars = NULL;
     TRY(derive_options(parent, user, &options));
     struct creation creation = {.origin = roster->function,
                                 .rank = roster->rank,
@@ -240,7 +247,13 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
     memcpy(&roster->meeting, creation.key.bytes, sizeof roster->meeting);
     roster->meeting += roster->attempt;
     roster->begin_ns = clock_now_ns();
+    if (parent->bars != NULL) bars = bars_copy(parent->bars);
+    if (parent->bars != NULL && bars == NULL) creation.trouble = out_of_memory(roster);
     const enum tutti_status status = comm_create(&creation, created);
+    if (status == TUTTI_OK)
+        (*created)->bars = bars;
+    else
+        free(bars);
     if (status == TUTTI_OK || board_has_failed(parent->health.board)) return status;
     const enum tutti_status explained = explain(roster, status);
     if (!roster->is_known && is_own_fault(status))

@@ -16,9 +16,12 @@
 #include "base/rank_list.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "bootstrap/host_id.h"
 #include "call/communicator.h"
 #include "comm/derive.h"
 #include "comm/shrink.h"
+#include "connect/bars.h"
+#include "health/deaths.h"
 #include "health/exclusion_tell.h"
 #include "health/failure.h"
 #include "membership/rank_set.h"
@@ -27,6 +30,7 @@
 
 struct excluding {
     struct tutti_comm *comm;
+    struct bars *bars; /* of the new communicator */
     struct tutti_exclude_options options;
     uint64_t *set; /* of ranks that are to go */
 };
@@ -67,12 +71,13 @@ static enum tutti_status read_options(struct excluding *excluding,
     *own = (struct tutti_exclude_options)TUTTI_EXCLUDE_OPTIONS_INIT;
     if (user != NULL)
         TRY(SIZED_READ("tutti_comm_exclude: options", tutti_exclude_options, user, own));
-    if ((int)own->cause < TUTTI_CAUSE_NONE || own->cause > TUTTI_CAUSE_DEVICE || own->reserved != 0)
+    if ((int)own->cause < TUTTI_CAUSE_NONE || own->cause > TUTTI_CAUSE_DEVICE ||
+        (own->whole_host != 0 && own->whole_host != 1))
         return error_set(
             TUTTI_INVALID_OPTIONS,
             "tutti_comm_exclude: options.cause must be a value of enum tutti_cause, and "
-            "reserved 0, are %d and %d",
-            (int)own->cause, own->reserved);
+            "whole_host 0 or 1, are %d and %d",
+            (int)own->cause, own->whole_host);
     return options_check_comm(own->comm_options);
 }
 
@@ -111,6 +116,36 @@ static void tell_decided(const struct excluding *excluding, const uint64_t *left
         if (!rank_set_has(left, r)) tell(excluding, r, true, created->team.rank < 2);
 }
 
+/* Adds the listed ranks, or their hosts, to those that are let in no more. All ranks of the new
+ * communicator do the same, as they agree on the list. */
+static enum tutti_status bar(struct excluding *excluding)
+{
+    const struct tutti_comm *const comm = excluding->comm;
+    uint64_t host;
+    TRY(host_id_read(&host));
+    for (int r = 0; r < comm->team.size; r++) {
+        struct bar bar = {.host = host, .pid = health_pid_of(&comm->health, r)};
+        struct discovery_entry entry;
+        if (!rank_set_has(excluding->set, r)) continue;
+        if (team_spans_hosts(&comm->team)) {
+            team_hosts_entry(comm->team.members.hosts, r, &entry);
+            bar = (struct bar){.host = entry.host, .pid = entry.pid};
+        }
+        if (excluding->options.whole_host) bar.pid = BAR_ANY_PID;
+        bar.cause = (int32_t)excluding->options.cause;
+        if (bar.pid > 0 || excluding->options.whole_host) bars_add(excluding->bars, &bar);
+    }
+    return TUTTI_OK;
+}
+
+/* Ranks that want different things must not take part in the same agreement. */
+static uint32_t about(const struct excluding *excluding)
+{
+    const uint32_t set = standing_about_set(excluding->set, excluding->comm->team.size);
+    const uint32_t whole = set ^ 0x686f7374; /* "host" */
+    return excluding->options.whole_host && whole != 0 ? whole : set;
+}
+
 static enum tutti_status exclude(struct excluding *excluding, const int *ranks, int rank_count,
                                  struct tutti_comm **created)
 {
@@ -118,14 +153,18 @@ static enum tutti_status exclude(struct excluding *excluding, const int *ranks, 
     uint64_t *const left = excluding->set + rank_set_words(comm->team.size);
     TRY(read_ranks(excluding, ranks, rank_count));
     TRY(derive_check_decided(comm, "comm_exclude"));
+    TRY(bar(excluding));
     const struct shrink_wish wish = {.function = "comm_exclude",
                                      .excluded = excluding->set,
-                                     .about = standing_about_set(excluding->set, comm->team.size),
+                                     .about = about(excluding),
                                      .options = excluding->options.comm_options,
                                      .left = left};
     accuse(excluding);
     TRY(shrink(comm, &wish, created));
     tell_decided(excluding, left, *created);
+    free((*created)->bars);
+    (*created)->bars = excluding->bars;
+    excluding->bars = NULL;
     return TUTTI_OK;
 }
 
@@ -141,9 +180,12 @@ enum tutti_status tutti_comm_exclude(struct tutti_comm *comm, const int *ranks, 
                          "tutti_comm_exclude: created must be the address of a pointer, is NULL");
     TRY(read_options(&excluding, options));
     excluding.set = calloc(2 * rank_set_words(comm->team.size), sizeof *excluding.set);
-    if (excluding.set == NULL)
-        return error_set(TUTTI_NO_MEMORY, "tutti_comm_exclude: out of memory");
-    const enum tutti_status status = exclude(&excluding, ranks, rank_count, created);
+    excluding.bars = bars_copy(comm->bars);
+    const enum tutti_status status =
+        excluding.set != NULL && excluding.bars != NULL
+            ? exclude(&excluding, ranks, rank_count, created)
+            : error_set(TUTTI_NO_MEMORY, "tutti_comm_exclude: out of memory");
     free(excluding.set);
+    free(excluding.bars);
     return status;
 }

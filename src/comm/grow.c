@@ -27,6 +27,7 @@
 #include "comm/id.h"
 #include "comm/round.h"
 #include "connect/admission.h"
+#include "connect/bars.h"
 #include "health/agree.h"
 #include "health/failure.h"
 #include "membership/growth.h"
@@ -156,8 +157,8 @@ static enum tutti_status open_admission(struct growing *growing)
 {
     char address[NET_ADDRESS_TEXT_MAX];
     if (growing->admission != NULL) return TUTTI_OK;
-    TRY(admission_open(growing->options.encryption == TUTTI_ENCRYPTION_ON, &growing->admission_name,
-                       &growing->admission_address, &growing->admission));
+    TRY(admission_open(growing->options.encryption == TUTTI_ENCRYPTION_ON, growing->comm->bars,
+                       &growing->admission_name, &growing->admission_address, &growing->admission));
     net_address_print(&growing->admission_address, address);
     log_write(LOG_INFO, "rank %d waits at %s for processes that join", growing->comm->team.rank,
               address);
@@ -364,8 +365,15 @@ static enum tutti_status meet(struct growing *growing, struct growth_event *even
     const struct enlargement enlargement = describe(growing);
     growing->round_ns = clock_now_ns();
     if (is_admitter(growing)) invite(growing, &enlargement);
+    struct bars *const bars = bars_copy(growing->comm->bars);
+    if (bars == NULL)
+        return error_set(TUTTI_NO_MEMORY, "tutti_%s: out of memory", growing->function);
     const enum tutti_status status = enlarge_meet(&enlargement, created);
     event->is_decided = status == TUTTI_OK;
+    if (status == TUTTI_OK)
+        (*created)->bars = bars;
+    else
+        free(bars);
     return status;
 }
 

@@ -223,13 +223,15 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
                                    const struct rendezvous_result *met)
 {
     struct rendezvous_result ports;
+    uint64_t machine;
+    TRY(host_id_machine(&machine));
     struct discovery_entry *entries = calloc((size_t)comm->team.size, sizeof *entries);
     if (entries == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     enum tutti_status status = meet_for_ports(comm, creation, met, &ports);
     if (status != TUTTI_OK) goto free_entries;
     for (int r = 0; r < comm->team.size; r++) {
-        entries[r] = (struct discovery_entry){.host = met->members[r].host_id,
+        entries[r] = (struct discovery_entry){.host = host_id_of(machine, met->members[r].host_id),
                                               .cores = met->members[r].cores,
                                               .pid = met->members[r].pid,
                                               .core_count = met->members[r].core_count,

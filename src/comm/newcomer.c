@@ -15,6 +15,7 @@
 #include "comm/enlarge.h"
 #include "comm/id.h"
 #include "connect/admission.h"
+#include "connect/bars.h"
 #include "gpu/gpu.h"
 #include "membership/growth.h"
 #include "os/clock.h"
@@ -33,6 +34,7 @@ struct newcomer {
     char why[400]; /* the last reason why it is not in; "": none */
     struct admission_invitation invitation;
     uint64_t survivors[ADMISSION_SET_WORDS_MAX];
+    struct bars bars; /* of the team */
 };
 
 static void nap(long ns)
@@ -74,9 +76,9 @@ static enum tutti_status wait_at(struct newcomer *newcomer, struct applicant *ap
 {
     for (;;) {
         const enum tutti_status status =
-            applicant_test(applicant, &newcomer->invitation, newcomer->survivors);
+            applicant_test(applicant, &newcomer->invitation, newcomer->survivors, &newcomer->bars);
         if (status == TUTTI_OK || status == TUTTI_AUTH_FAILED || status == TUTTI_VERSION ||
-            status == TUTTI_INVALID_OPTIONS)
+            status == TUTTI_INVALID_OPTIONS || status == TUTTI_EXCLUDED)
             return status;
         if (status != TUTTI_IN_PROGRESS) {
             note_why(newcomer);
@@ -111,7 +113,14 @@ static enum tutti_status enlarge(struct newcomer *newcomer, const struct net_add
                          "tutti_comm_join: an invitation to a team that cannot be");
     enlargement.number =
         growth_size(&enlargement.team) - invitation->joiner_count + invitation->joiner;
-    TRY(enlarge_meet(&enlargement, comm));
+    struct bars *const bars = bars_copy(&newcomer->bars);
+    if (bars == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_comm_join: out of memory");
+    const enum tutti_status status = enlarge_meet(&enlargement, comm);
+    if (status != TUTTI_OK) {
+        free(bars);
+        return status;
+    }
+    (*comm)->bars = bars;
     switch (enlarge_agree(&enlargement, comm)) {
     case ENLARGE_MADE: return TUTTI_OK;
     case ENLARGE_UNDECIDED: return TUTTI_MINORITY;

@@ -7,19 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include "base/log.h"
+#include "base/log_limit.h"
 #include "base/status.h"
+#include "bootstrap/host_id.h"
 #include "connect/port.h"
 #include "os/byte_stream.h"
 #include "os/clock.h"
 
 /* A host that is silent for so long is gone: one second, and three more without an answer. */
 enum { IDLE_S = 1, APART_S = 1, PROBES = 3 };
-/* So many wait at most; more are turned away, and apply again. */
-enum { WAITING_MAX = 1024 };
+/* So many wait at most, and so many have not said yet who they are; more are turned away, and apply
+ * again. */
+enum { WAITING_MAX = 1024, CALLERS_MAX = 64 };
 /* An admitter whose message a joiner does not take for so long has lost it. */
 static const uint64_t INVITE_NS = 2000000000;
+/* For an application, after the hello. */
+static const uint64_t CALL_NS = 2000000000;
 
 static void watch(int fd)
 {
@@ -38,6 +46,19 @@ static bool stands(const struct byte_stream *socket)
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
 }
 
+static enum tutti_status send_all(const struct byte_stream *socket, const void *from, size_t bytes,
+                                  uint64_t deadline_ns)
+{
+    for (size_t done = 0, more; done < bytes; done += more) {
+        TRY(byte_stream_write(socket, (const char *)from + done, bytes - done, &more));
+        if (more == 0 && clock_now_ns() > deadline_ns) return TUTTI_TIMEOUT;
+    }
+    enum tutti_status status;
+    while ((status = byte_stream_flush(socket)) == TUTTI_IN_PROGRESS)
+        if (clock_now_ns() > deadline_ns) return TUTTI_TIMEOUT;
+    return status;
+}
+
 /* ------------------------------------------------------------------------------ a member's side */
 
 /* A process that waits, or was invited. */
@@ -46,16 +67,40 @@ struct entrant {
     int number; /* that it chose for itself */
 };
 
+/* A process that has shown the secret, and whose application is coming. */
+struct caller {
+    struct byte_stream socket;
+    int number;
+    uint64_t until_ns;
+    size_t done; /* of the application */
+    struct admission_application application;
+};
+
 struct admission {
     struct port_client client;
+    const struct bars *bars; /* or NULL */
+    int caller_count;        /* in the order in which they came */
+    struct caller callers[CALLERS_MAX];
+    int waiting_max;
     int count;   /* that have come */
     int invited; /* the first of them */
     bool has_lost;
+    struct log_limit refused;
     struct entrant entrants[WAITING_MAX];
 };
 
-enum tutti_status admission_open(bool is_encrypted, struct rendezvous_key *name,
-                                 struct net_address *address, struct admission **admission)
+/* Descriptors are the program's, too. */
+static int count_places(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 4 > WAITING_MAX)
+        return WAITING_MAX;
+    return limit.rlim_cur < 8 ? 2 : (int)(limit.rlim_cur / 4);
+}
+
+enum tutti_status admission_open(bool is_encrypted, const struct bars *bars,
+                                 struct rendezvous_key *name, struct net_address *address,
+                                 struct admission **admission)
 {
     struct admission *made = calloc(1, sizeof *made);
     if (made == NULL) return error_set(TUTTI_NO_MEMORY, "admission: out of memory");
@@ -67,6 +112,8 @@ enum tutti_status admission_open(bool is_encrypted, struct rendezvous_key *name,
     made->client.identity = *name;
     made->client.size = INT_MAX;
     made->client.is_encrypted = is_encrypted;
+    made->bars = bars;
+    made->waiting_max = count_places();
     port_enter(&made->client);
     *admission = made;
     return TUTTI_OK;
@@ -89,18 +136,75 @@ static void remove_entrant(struct admission *admission, int i)
     }
 }
 
-/* A process that comes again has lost its first connection. */
-static void seat(struct admission *admission, int number, struct byte_stream socket)
+/* The caller's place is free; its socket, if it is still here, is closed. */
+static void remove_caller(struct admission *admission, int i)
 {
+    byte_stream_close(&admission->callers[i].socket);
+    memmove(&admission->callers[i], &admission->callers[i + 1],
+            (size_t)(--admission->caller_count - i) * sizeof *admission->callers);
+}
+
+/* A process that comes again has lost its first connection. */
+static void take_call(struct admission *admission, int number, struct byte_stream socket)
+{
+    for (int i = 0; i < admission->caller_count; i++)
+        if (admission->callers[i].number == number) remove_caller(admission, i--);
     for (int i = 0; i < admission->count; i++)
         if (admission->entrants[i].number == number) remove_entrant(admission, i--);
     if (socket.fd < 0) return; /* it was refused, and has been told */
-    if (admission->count == WAITING_MAX) {
-        byte_stream_close(&socket);
-        return;
-    }
+    if (admission->caller_count == CALLERS_MAX) remove_caller(admission, 0);
     watch(socket.fd);
-    admission->entrants[admission->count++] = (struct entrant){socket, number};
+    admission->callers[admission->caller_count++] =
+        (struct caller){.socket = socket, .number = number, .until_ns = clock_now_ns() + CALL_NS};
+}
+
+static void refuse(struct admission *admission, const struct caller *caller, const struct bar *bar)
+{
+    char more[LOG_LIMIT_TEXT_SIZE];
+    struct admission_invitation refusal = {.refusal = 1 + bar->cause,
+                                           .is_whole_host = bar->pid == BAR_ANY_PID};
+    admission_invitation_sign(&refusal);
+    (void)send_all(&caller->socket, &refusal, sizeof refusal, clock_now_ns()); /* it fits at once */
+    if (log_limit_allows(&admission->refused, clock_now_ns(), more))
+        log_write(LOG_WARN, "pid %d wanted to join, and was refused: this team has put %s out%s",
+                  caller->application.pid, bar->pid == BAR_ANY_PID ? "its host" : "that process",
+                  more);
+}
+
+/* The process waits from now on, or is sent away. Its place as a caller is free. */
+static void seat(struct admission *admission, int i)
+{
+    struct caller *const caller = &admission->callers[i];
+    const struct bar *const bar =
+        bars_find(admission->bars, caller->application.host, caller->application.pid);
+    if (bar != NULL) {
+        refuse(admission, caller, bar);
+    } else if (admission->count < admission->waiting_max) {
+        admission->entrants[admission->count++] = (struct entrant){caller->socket, caller->number};
+        caller->socket = byte_stream_none();
+    }
+    remove_caller(admission, i);
+}
+
+/* False: the caller's place is free. */
+static bool hear_caller(struct admission *admission, int i)
+{
+    struct caller *const caller = &admission->callers[i];
+    const size_t left = sizeof caller->application - caller->done;
+    size_t bytes;
+    if (byte_stream_read(&caller->socket, (char *)&caller->application + caller->done, left,
+                         &bytes) != TUTTI_OK ||
+        (bytes == 0 && clock_now_ns() > caller->until_ns)) {
+        remove_caller(admission, i);
+        return false;
+    }
+    caller->done += bytes;
+    if (bytes < left) return true;
+    if (admission_application_is_sound(&caller->application))
+        seat(admission, i);
+    else
+        remove_caller(admission, i);
+    return false;
 }
 
 int admission_look(struct admission *admission)
@@ -110,31 +214,21 @@ int admission_look(struct admission *admission)
     struct byte_stream socket;
     port_progress(clock_now_ns());
     while (port_take(&admission->client, &number, &stream, &socket))
-        seat(admission, number, socket);
+        take_call(admission, number, socket);
+    for (int i = 0; i < admission->caller_count;) i += hear_caller(admission, i);
     for (int i = 0; i < admission->count; i++)
         if (!stands(&admission->entrants[i].socket)) remove_entrant(admission, i--);
     return admission->count;
-}
-
-static enum tutti_status send_all(const struct byte_stream *socket, const void *from, size_t bytes,
-                                  uint64_t deadline_ns)
-{
-    for (size_t done = 0, more; done < bytes; done += more) {
-        TRY(byte_stream_write(socket, (const char *)from + done, bytes - done, &more));
-        if (more == 0 && clock_now_ns() > deadline_ns) return TUTTI_TIMEOUT;
-    }
-    enum tutti_status status;
-    while ((status = byte_stream_flush(socket)) == TUTTI_IN_PROGRESS)
-        if (clock_now_ns() > deadline_ns) return TUTTI_TIMEOUT;
-    return status;
 }
 
 void admission_invite(struct admission *admission, const struct admission_invitation *invitation,
                       const uint64_t *survivors)
 {
     const uint64_t deadline_ns = clock_now_ns() + INVITE_NS;
+    const struct bars *const bars = admission->bars;
     const size_t set_bytes = admission_set_words(invitation) * sizeof *survivors;
     struct admission_invitation own = *invitation;
+    own.bar_count = bars != NULL ? bars->count : 0;
     admission_invitation_sign(&own);
     admission->invited = 0;
     admission->has_lost = admission->count < own.joiner_count;
@@ -144,6 +238,9 @@ void admission_invite(struct admission *admission, const struct admission_invita
         admission->invited = i + 1;
         enum tutti_status status = send_all(socket, &own, sizeof own, deadline_ns);
         if (status == TUTTI_OK) status = send_all(socket, survivors, set_bytes, deadline_ns);
+        if (status == TUTTI_OK && bars != NULL)
+            status =
+                send_all(socket, bars->all, (size_t)bars->count * sizeof *bars->all, deadline_ns);
         admission->has_lost = status != TUTTI_OK;
     }
 }
@@ -165,6 +262,7 @@ void admission_close(struct admission *admission)
     if (admission == NULL) return;
     const struct rendezvous_key name = admission->client.identity;
     while (admission->count > 0) remove_entrant(admission, 0);
+    while (admission->caller_count > 0) remove_caller(admission, 0);
     port_leave(&admission->client);
     port_withdraw(&name);
     free(admission);
@@ -226,6 +324,29 @@ static enum tutti_status closed(void)
                                         "begun anew");
 }
 
+static enum tutti_status apply(const struct applicant *applicant)
+{
+    struct admission_application own = {.pid = getpid()};
+    TRY(host_id_read(&own.host));
+    admission_application_sign(&own);
+    if (send_all(&applicant->socket, &own, sizeof own, clock_now_ns() + CALL_NS) != TUTTI_OK)
+        return closed();
+    return TUTTI_OK;
+}
+
+static enum tutti_status refused(const struct admission_invitation *refusal)
+{
+    static const char *const causes[] = {[TUTTI_CAUSE_NONE] = "no cause was said",
+                                         [TUTTI_CAUSE_LATE] = "it came late to call after call",
+                                         [TUTTI_CAUSE_STALLED] = "its process did not run",
+                                         [TUTTI_CAUSE_CORRUPT] = "what it sent arrived changed",
+                                         [TUTTI_CAUSE_DEVICE] = "its GPU had failed"};
+    return error_set(
+        TUTTI_EXCLUDED, "tutti_comm_join: the team has put %s out, and lets it in no more: %s",
+        refusal->is_whole_host ? "a rank of this host, and so the whole host," : "this process",
+        causes[refusal->refusal - 1]);
+}
+
 static enum tutti_status enter(struct applicant *applicant)
 {
     int peer;
@@ -233,7 +354,7 @@ static enum tutti_status enter(struct applicant *applicant)
     port_progress(clock_now_ns());
     if (port_take(&applicant->client, &peer, &stream, &applicant->socket)) {
         watch(applicant->socket.fd);
-        return TUTTI_OK;
+        return apply(applicant);
     }
     const int status = atomic_load_explicit(&applicant->client.status, memory_order_acquire);
     if (status != TUTTI_OK)
@@ -242,10 +363,11 @@ static enum tutti_status enter(struct applicant *applicant)
 }
 
 enum tutti_status applicant_test(struct applicant *applicant,
-                                 struct admission_invitation *invitation, uint64_t *survivors)
+                                 struct admission_invitation *invitation, uint64_t *survivors,
+                                 struct bars *bars)
 {
     struct admission_reader reader = {
-        .invitation = invitation, .survivors = survivors, .done = applicant->done};
+        .invitation = invitation, .survivors = survivors, .bars = bars, .done = applicant->done};
     void *to;
     if (!applicant_is_in(applicant)) TRY(enter(applicant));
     for (size_t left; (left = admission_reader_wants(&reader, &to)) > 0;
@@ -255,7 +377,7 @@ enum tutti_status applicant_test(struct applicant *applicant,
         if (bytes == 0) return TUTTI_IN_PROGRESS;
         TRY(admission_reader_took(&reader, bytes));
     }
-    return TUTTI_OK;
+    return invitation->refusal != 0 ? refused(invitation) : TUTTI_OK;
 }
 
 enum tutti_status applicant_look(const struct applicant *applicant)

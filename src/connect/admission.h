@@ -3,6 +3,7 @@
  *     a member admits                     processes outside apply
  *       opens it: an address, a name         find both, in a store for example
  *         │ ◄── hello (hello.h) ───────────── have they the job's secret?
+ *         │ ◄── application ──────────────── which process is it? The team lets some in no more (bars.h): refusal
  *         │ waits until enough have come     wait
  *         │ ─── invitation ────────────────► learn the new team, and where it meets
  *         │     both keep the connection until the new team is there, or nowhere
@@ -15,6 +16,9 @@
  * 3. The connection says that the other side is there: a joiner whose admitter's process ends, or
  *    whose admitter's host is silent for some seconds, finds it closed, and the admitter likewise.
  * 4. The name of an admission is no secret: a store may have it.
+ * 5. At most WAITING_MAX processes wait, with at most a quarter of the descriptors of the admitter's
+ *    process; CALLERS_MAX more have not applied yet, for two seconds at most. Further processes are
+ *    sent away, and come again.
  *
  * Thread safety: one thread at a time may use an admission or an applicant. Nothing here waits; callers
  * call again and again.
@@ -33,11 +37,13 @@
 
 struct admission;
 
-/* Opens an admission with a new name, at this process's port, which stays open as long as it.
+/* Opens an admission with a new name, at this process's port, which stays open as long as it. bars:
+ * processes that are refused, which must stay as long as the admission; or NULL.
  * UNSUPPORTED: this process listens on loopback, for another communicator. The caller owns
  * *admission. */
-enum tutti_status admission_open(bool is_encrypted, struct rendezvous_key *name,
-                                 struct net_address *address, struct admission **admission);
+enum tutti_status admission_open(bool is_encrypted, const struct bars *bars,
+                                 struct rendezvous_key *name, struct net_address *address,
+                                 struct admission **admission);
 /* Lets in whoever came; returns how many wait. */
 int admission_look(struct admission *admission);
 /* Invites the first joiner_count that wait; *invitation is the same for all but for their number.
@@ -59,11 +65,12 @@ struct applicant;
 enum tutti_status applicant_begin(const struct rendezvous_key *name,
                                   const struct net_address *address, bool is_encrypted,
                                   uint64_t deadline_ns, struct applicant **applicant);
-/* OK: the invitation is complete; survivors has room for ADMISSION_SET_WORDS_MAX words. IN_PROGRESS: not
- * yet. PROC_FAILED: the admission ended before. INIT_TIMEOUT: nobody answered until the deadline.
+/* OK: the invitation is complete, with the team's bars; survivors has room for ADMISSION_SET_WORDS_MAX
+ * words. IN_PROGRESS: not yet. EXCLUDED: the team has put this process or its host out. PROC_FAILED: the admission ended before. INIT_TIMEOUT: nobody answered until the deadline.
  * AUTH_FAILED: the admitter has another secret. */
 enum tutti_status applicant_test(struct applicant *applicant,
-                                 struct admission_invitation *invitation, uint64_t *survivors);
+                                 struct admission_invitation *invitation, uint64_t *survivors,
+                                 struct bars *bars);
 /* Whether the admitter has taken the hello, so that this process waits. */
 bool applicant_is_in(const struct applicant *applicant);
 /* OK while the admitter keeps the connection; PROC_FAILED once it has closed it. */

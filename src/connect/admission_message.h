@@ -1,7 +1,10 @@
-/* admission_message.h - the message by which a team takes a process in (admission.h), as bytes: a head, and a
- * set of ranks behind it.
+/* admission_message.h - the messages between a team and a process that wants to join it (admission.h), as
+ * bytes.
  *
- *     INVITATION   head, (old_size + 63) / 64 words     the new team, and which number at its meeting the joiner has
+ *     APPLICATION  alone                                who the process says that it is
+ *     INVITATION   head, (old_size + 63) / 64 words,    the new team, and which number at its meeting the joiner has;
+ *                  bar_count bars                       processes and hosts that the team lets in no more
+ *     REFUSAL      head                                 the team does not let the process in, for this cause
  *
  * The reader is a pure function of the bytes and knows no sockets. The bytes are foreign: once they
  * are through, numbers are in their ranges, and the set has ranks of the old team only. Hosts of
@@ -10,32 +13,47 @@
 #ifndef TUTTI_CONNECT_ADMISSION_MESSAGE_H
 #define TUTTI_CONNECT_ADMISSION_MESSAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "bootstrap/key.h"
+#include "connect/bars.h"
 #include "tutti/tutti.h"
 
 enum { ADMISSION_RANKS_MAX = 1 << 16, ADMISSION_SET_WORDS_MAX = ADMISSION_RANKS_MAX / 64 };
 
+struct admission_application {
+    uint32_t magic;
+    int32_t pid;   /* above 0 */
+    uint64_t host; /* see host_id_read */
+};
+void admission_application_sign(struct admission_application *application);
+bool admission_application_is_sound(const struct admission_application *application);
+
+/* A refusal has no ranks and no bars. */
 struct admission_invitation {
     uint32_t magic;
     int32_t old_size;     /* ranks of the old team */
     int32_t joiner_count; /* all that are invited, 1 at least */
     int32_t joiner;       /* this one's number among them */
     int32_t keeps_ranks;  /* 1: survivors keep their ranks, and joiners fill the gaps; 0 */
-    int32_t reserved;
+    int32_t bar_count;    /* BARS_MAX at most */
+    int32_t refusal; /* 1 + enum tutti_cause: the team has put the process, or its host, out; 0: invited */
+    int32_t is_whole_host;     /* of a refusal: 1: all processes of the host are kept out; 0 */
     struct rendezvous_key key; /* of the meeting */
 };
 
 /* Fills in the magic. */
 void admission_invitation_sign(struct admission_invitation *invitation);
 
-/* Reads one invitation into the caller's memory: a set has room for ADMISSION_SET_WORDS_MAX words. */
+/* Reads one invitation or refusal into the caller's memory: a set has room for ADMISSION_SET_WORDS_MAX
+ * words. */
 struct admission_reader {
     struct admission_invitation *invitation;
     uint64_t *survivors; /* of the old team, by rank; not empty */
-    size_t done;         /* 0 for a new message */
+    struct bars *bars;
+    size_t done; /* 0 for a new message */
 };
 
 /* The number of words of the set behind this invitation. */

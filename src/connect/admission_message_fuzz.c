@@ -1,6 +1,6 @@
 /* Whatever comes to a process that wants to join a team, in pieces of any size: the reader asks for
- * nothing beyond the head and the set for which there is room, and what it takes for an invitation
- * has numbers in their ranges.
+ * nothing beyond the head, the set and the bars for which there is room, and what it takes for an
+ * invitation has numbers in their ranges.
  *
  * The input: how the pieces are cut, and the bytes. */
 #include <stdlib.h>
@@ -8,9 +8,17 @@
 
 #include "connect/admission_message.h"
 
-static void check(const struct admission_invitation *invitation, const uint64_t *survivors)
+static void check(const struct admission_invitation *invitation, const uint64_t *survivors,
+                  const struct bars *bars)
 {
     uint64_t any = 0;
+    if (invitation->refusal != 0) {
+        if (invitation->refusal < 1 || invitation->refusal > 1 + TUTTI_CAUSE_DEVICE) abort();
+        return;
+    }
+    if (bars->count != invitation->bar_count || bars->count > BARS_MAX) abort();
+    for (int i = 0; i < bars->count; i++)
+        if (bars->all[i].pid < 0 || bars->all[i].cause > TUTTI_CAUSE_DEVICE) abort();
     const size_t words = admission_set_words(invitation);
     if (invitation->old_size < 1 || invitation->old_size > ADMISSION_RANKS_MAX) abort();
     if (invitation->joiner < 0 || invitation->joiner >= invitation->joiner_count) abort();
@@ -27,8 +35,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static uint64_t survivors[ADMISSION_SET_WORDS_MAX];
+    static struct bars bars;
     struct admission_invitation invitation = {0};
-    struct admission_reader reader = {.invitation = &invitation, .survivors = survivors};
+    struct admission_reader reader = {
+        .invitation = &invitation, .survivors = survivors, .bars = &bars};
+    struct admission_application application;
+    if (bytes >= sizeof application) {
+        memcpy(&application, data, sizeof application);
+        if (admission_application_is_sound(&application) && application.pid <= 0) abort();
+    }
     if (bytes < 1) return 0;
     const size_t piece = 1 + data[0];
     data++, bytes--;
@@ -41,6 +56,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         data += now, bytes -= now;
         if (admission_reader_took(&reader, now) != TUTTI_OK) return 0;
     }
-    check(&invitation, survivors);
+    check(&invitation, survivors, &bars);
     return 0;
 }

@@ -64,6 +64,8 @@ static enum tutti_status begin(struct recovery *recovery, const struct wish *wis
     recovery->about = about;
     recovery->is_secret = wish->without != NULL && wish->without->is_secret;
     recovery->epoch++;
+    vote_note_own(&recovery->votes, options.epoch);
+    recovery->asked_ns = 0;
     atomic_store_explicit(&recovery->has_begun, true, memory_order_relaxed);
     progress_notify(); /* from now on there is something to listen for */
     recovery->looked_ns = 0;
@@ -113,11 +115,33 @@ static bool is_outvoted(const struct recovery *recovery, const struct wish *wish
     return wish->voters == NULL && recover_outvoted_by(recovery) >= 0;
 }
 
-/* Whether the others have put this rank out, or have a wish to, and none of its own came true. */
+/* Whether the others have a wish to put this rank out that may have a majority: they may have decided
+ * so, and it is not told yet. */
+static bool may_be_put_out(const struct recovery *recovery, const struct wish *wish)
+{
+    struct exclusion exclusion;
+    if (!exclusion_of_self(recovery->health, &exclusion)) return false;
+    return wish->voters != NULL || recover_may_be_put_out(recovery);
+}
+
+/* EXCLUDED: the others have put this rank out, or may have when its own wish has come to nothing. */
 static enum tutti_status check_excluded(const struct recovery *recovery, const struct wish *wish)
 {
     const bool is_over = agreement_state(recovery->current) != AGREEMENT_RUNNING;
-    return health_check_excluded(recovery->health, wish->function, is_over);
+    return health_check_excluded(recovery->health, wish->function,
+                                 is_over && may_be_put_out(recovery, wish));
+}
+
+/* Whether it makes no sense to wait on. A rank that the others may have put out waits to be told so, or
+ * until it knows that none of their wishes can come true. */
+static bool is_pointless(struct recovery *recovery, const struct wish *wish, uint64_t now_ns)
+{
+    if (wish->needs_all && first_left(recovery) >= 0) return true;
+    if (check_excluded(recovery, wish) != TUTTI_OK) return true;
+    if (!is_outvoted(recovery, wish)) return false;
+    if (!may_be_put_out(recovery, wish)) return true;
+    recover_ask_votes(recovery, now_ns);
+    return false;
 }
 
 static enum tutti_status fail_outvoted(const struct recovery *recovery, const struct wish *wish)
@@ -168,8 +192,7 @@ static enum tutti_status wait_for_decision(struct health *health, struct recover
         pass(recovery, now);
         if (agreement_state(recovery->current) != AGREEMENT_RUNNING) return TUTTI_OK;
         if (agreement_may_decide(recovery->current)) quorum_ns = now;
-        if ((wish->needs_all && first_left(recovery) >= 0) || is_outvoted(recovery, wish) ||
-            check_excluded(recovery, wish) != TUTTI_OK) {
+        if (is_pointless(recovery, wish, now)) {
             agreement_give_up(recovery->current);
             return TUTTI_OK;
         }
@@ -219,10 +242,12 @@ static enum tutti_status agree_with(struct health *health, const struct wish *wi
         return status;
     }
     note_end(recovery);
-    if (agreement_state(recovery->current) != AGREEMENT_DECIDED)
+    if (agreement_state(recovery->current) != AGREEMENT_DECIDED) {
+        recover_say_vote(recovery);
         status = fail(recovery, wish, health->team->settings.timeout_ns);
-    else
+    } else {
         remote_note_agreement(health, agreement_set(recovery->current));
+    }
     (void)network_progress(health); /* the word of it */
     health_unlock(health);
     *result = (struct agreed){.epoch = recovery->epoch};

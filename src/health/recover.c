@@ -15,6 +15,8 @@
 #include "membership/standing.h"
 #include "os/clock.h"
 
+enum { ASK_NS = 20000000 }; /* between questions to the same rank */
+
 static_assert((int)CONTROL_RING_BYTES_MAX >= (int)AGREEMENT_MESSAGE_BYTES_MAX,
               "a message is a message");
 
@@ -97,9 +99,12 @@ size_t recover_bytes(const struct health *health)
 /* A message tells which agreements its sender takes part in: of each number in one
  * only, whatever that is about. A rank that has gone on to a later agreement about something else, and
  * was not heard in this one, was in another one of this number, too. */
-static void note_agreement(struct recovery *recovery, int from, uint64_t number, uint32_t about)
+static void note_agreement(struct recovery *recovery, int from, uint64_t epoch)
 {
     struct other *const other = &recovery->others[from];
+    const uint64_t number = standing_number(epoch);
+    const uint32_t about = standing_about(epoch);
+    other->vote = vote_keep(other->vote, epoch, recovery->epoch);
     if (number > other->epoch) other->epoch = number;
     if (recovery->current != NULL && number >= recovery->epoch && about != recovery->about &&
         other->joined != recovery->epoch)
@@ -114,13 +119,26 @@ static void note_agreement(struct recovery *recovery, int from, uint64_t number,
     }
 }
 
+static void hear_vote(struct recovery *recovery, int from, const struct vote_message *message)
+{
+    unsigned char bytes[VOTE_BYTES];
+    const struct vote_message own = {
+        .epoch = vote_own_at(&recovery->votes, standing_number(message->epoch))};
+    note_agreement(recovery, from, message->epoch);
+    if (!message->is_question || own.epoch == 0) return;
+    vote_write(&own, bytes);
+    recover_send(recovery, from, bytes, sizeof bytes);
+}
+
 static void hear(struct recovery *recovery, int from, const void *bytes, size_t byte_count)
 {
     uint64_t epoch;
+    struct vote_message vote;
     const struct other *const other = &recovery->others[from];
+    if (vote_read(bytes, byte_count, &vote)) hear_vote(recovery, from, &vote);
     if (!agreement_message_epoch(bytes, byte_count, &epoch)) return;
     struct agreement *of = NULL;
-    note_agreement(recovery, from, standing_number(epoch), standing_about(epoch));
+    note_agreement(recovery, from, epoch);
     if (epoch == standing_epoch(recovery->epoch, recovery->about) && !other->is_outsider)
         of = recovery->current;
     else if (epoch == standing_epoch(recovery->epoch - 1, recovery->previous_about) &&
@@ -214,6 +232,46 @@ int recover_outvoted_by(const struct recovery *recovery)
         if (count++ == 0) first = r;
     }
     return standing_is_majority(count, first == 0, size) ? -1 : opposed;
+}
+
+/* For vote_may_exclude. */
+static uint64_t vote_of_rank(const void *context, int rank)
+{
+    const struct recovery *const recovery = context;
+    const struct other *const other = &recovery->others[rank];
+    const uint64_t told = other->has_left ? known_left_at(recovery->health, rank) : 0;
+    if (rank == recovery->health->team->rank) return recovery->about;
+    if (standing_number(other->vote) == recovery->epoch) return standing_about(other->vote);
+    return told != 0 && told < recovery->epoch ? VOTE_NONE : VOTE_UNKNOWN;
+}
+
+bool recover_may_be_put_out(const struct recovery *recovery)
+{
+    return vote_may_exclude(recovery->health->team->size, recovery->about, vote_of_rank, recovery);
+}
+
+/* To all other ranks, or to those whose votes are not known. */
+static void send_vote(struct recovery *recovery, bool is_question)
+{
+    const struct vote_message own = {is_question, standing_epoch(recovery->epoch, recovery->about)};
+    unsigned char bytes[VOTE_BYTES];
+    vote_write(&own, bytes);
+    for (int r = 0; r < recovery->health->team->size; r++)
+        if (r != recovery->health->team->rank && !recovery->others[r].is_lost &&
+            (!is_question || vote_of_rank(recovery, r) == VOTE_UNKNOWN))
+            recover_send(recovery, r, bytes, sizeof bytes);
+}
+
+void recover_ask_votes(struct recovery *recovery, uint64_t now_ns)
+{
+    if (now_ns < recovery->asked_ns + ASK_NS) return;
+    recovery->asked_ns = now_ns;
+    send_vote(recovery, true);
+}
+
+void recover_say_vote(struct recovery *recovery)
+{
+    send_vote(recovery, false);
 }
 
 void recover_tell_lost(struct recovery *recovery, uint64_t now_ns)

@@ -9,6 +9,7 @@
 #include "health/health.h"
 #include "membership/agreement.h"
 #include "membership/silence.h"
+#include "membership/vote.h"
 
 /* OPPOSED: it takes part in the agreement of that number about something else, and has no vote in this
  * one. It counts as suspected.
@@ -31,6 +32,7 @@ struct other {
     uint64_t epoch;         /* the highest number of which it has said something */
     uint64_t joined;  /* the highest number at which it was in this rank's agreement; 0: at none */
     uint64_t opposed; /* the number of this rank's last agreement that it was not in; 0: of none */
+    uint64_t vote;    /* what is kept of its votes, see membership/vote.h */
     struct silence silence; /* of a rank of another host, since it was told something */
     uint64_t read;          /* of its messages */
 };
@@ -54,6 +56,8 @@ struct recovery {
     uint64_t written;           /* messages */
     struct sent sent[CONTROL_RING_KEPT];
     unsigned sent_count;
+    struct vote_history votes; /* this rank's own */
+    uint64_t asked_ns;         /* when it last asked the others for theirs */
     uint64_t looked_ns;
     int awaited;       /* the rank that an agreement waited for when it was given up, or -1 */
     uint64_t ahead_ns; /* since when a rank is at the agreement after the current one; 0: none is */
@@ -72,6 +76,12 @@ enum standing recover_standing_of_lost(const struct recovery *recovery, int rank
 /* The first rank that takes part in another agreement than the current one and is not excluded by this
  * one, if so many ranks do that the others are no majority; -1: they may be. */
 int recover_outvoted_by(const struct recovery *recovery);
+/* Whether an agreement of the present number other than the current one, which puts ranks out, may have
+ * a majority, as far as is known; and asks ranks whose votes are not known, now and then. */
+bool recover_may_be_put_out(const struct recovery *recovery);
+void recover_ask_votes(struct recovery *recovery, uint64_t now_ns);
+/* Tells the others this rank's vote at the present number, before it may leave. */
+void recover_say_vote(struct recovery *recovery);
 /* Finds out which ranks are dead or have left; and, when their final messages have been heard,
  * tells the current agreement of it. */
 void recover_look(struct recovery *recovery, uint64_t now_ns);

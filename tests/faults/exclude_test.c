@@ -205,10 +205,14 @@ static int vote(struct tutti_comm *comm, int rank, int size, uint64_t seed, void
         return note_team(smaller, rank);
     }
     /* MINORITY: it came when the others had left already. */
-    RANKS_EXPECT(status == TUTTI_DESYNC || status == TUTTI_EXCLUDED || status == TUTTI_MINORITY);
+    RANKS_EXPECT(status == TUTTI_DESYNC ||
+                 (!votes->may_retry && (status == TUTTI_EXCLUDED || status == TUTTI_MINORITY)));
     RANKS_EXPECT(smaller == NULL);
     if (votes->goes_on) RANKS_EXPECT(tutti_comm_shrink(comm, NULL, &smaller) != TUTTI_OK);
     if (!votes->may_retry) return 0;
+    atomic_store(&endings[rank].is_done, 1); /* a rank that leaves at once says less than MINORITY */
+    for (int r = 0; r < size; r++)
+        while (atomic_load(&endings[r].is_done) == 0) ranks_nap_ms(1);
     if (rank == last) return 0;
     RANKS_EXPECT(exclude(comm, &last, 1, &smaller) == TUTTI_OK);
     /* A wish of others that came to nothing keeps no process out; what is missing are options. */
@@ -237,11 +241,18 @@ static void of_several_wishes_one_with_a_majority_comes_true(void **state)
     }
 }
 
-static void without_a_majority_all_are_told_and_may_try_again(void **state)
+/* Nobody is put out: no rank is told so, neither those that are on a list nor the others. */
+static void without_a_majority_all_get_desync_and_may_try_again(void **state)
 {
     struct votes votes = {.sick = {1, 2, 0, 0}, .team = 7, .may_retry = true};
     (void)state;
     assert_int_equal(run(4, RANKS_DEFAULT, vote, &votes), 0);
+    expect_team(votes.team);
+    if (ranks_are_threads() || ranks_are_on_hosts()) return;
+    setenv("TUTTI_TEST_HOSTS", "4", 1);
+    const int result = run(4, RANKS_PROCESSES, vote, &votes);
+    unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(result, 0);
     expect_team(votes.team);
 }
 
@@ -271,6 +282,55 @@ static void mistakes_and_too_few_ranks_are_refused_before_anybody_is_told(void *
 {
     (void)state;
     assert_int_equal(run(4, RANKS_DEFAULT, be_few, NULL), 0);
+}
+
+/* ------------------------------------------------------------------- meshes and splits */
+
+/* How an allreduce on a communicator ends that was made before. */
+static enum tutti_status try_older(struct tutti_comm *comm)
+{
+    int sum = 1;
+    const enum tutti_status status = tutti_allreduce(&sum, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm);
+    return status == TUTTI_OK && sum != tutti_comm_size(comm) ? TUTTI_INTERNAL : status;
+}
+
+/* Rank 3 of four is put out. The ranks have two halves, and a mesh of two rows and two columns. */
+static int keep_older(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    const struct tutti_axis axes[] = {{"row", 2, NULL}, {"column", 2, NULL}}, all = {"all", 3, NULL};
+    /* whether it has rank 3: along rows ranks differ by 2, along columns by 1 */
+    const bool has_it[] = {rank == 1, rank == 2};
+    struct tutti_comm *half, *smaller = NULL;
+    struct tutti_mesh *mesh;
+    (void)size, (void)seed, (void)context;
+    RANKS_EXPECT(tutti_comm_split(comm, rank / 2, rank, NULL, &half) == TUTTI_OK);
+    RANKS_EXPECT(tutti_mesh_create(comm, axes, 2, &mesh) == TUTTI_OK);
+    if (rank == 3)
+        RANKS_EXPECT(reduce_until_it_fails(comm) == TUTTI_EXCLUDED);
+    else
+        RANKS_EXPECT(exclude(comm, &(int){3}, 1, &smaller) == TUTTI_OK);
+    for (int a = 0; a < 2; a++) /* all work on, as long as the excluded rank calls, too */
+        RANKS_EXPECT(try_older(tutti_mesh_axis(mesh, axes[a].name)) == TUTTI_OK);
+    RANKS_EXPECT(try_older(half) == TUTTI_OK);
+    if (rank != 3) {
+        RANKS_EXPECT(try_older(half) == (rank < 2 ? TUTTI_OK : TUTTI_PROC_FAILED));
+        for (int a = 0; a < 2; a++)
+            RANKS_EXPECT(try_older(tutti_mesh_axis(mesh, axes[a].name)) ==
+                         (has_it[a] ? TUTTI_PROC_FAILED : TUTTI_OK));
+    }
+    RANKS_EXPECT(tutti_comm_free(half) == TUTTI_OK && tutti_mesh_free(mesh) == TUTTI_OK);
+    if (rank == 3) return 0;
+    RANKS_EXPECT(tutti_mesh_create(smaller, &all, 1, &mesh) == TUTTI_OK);
+    RANKS_EXPECT(try_older(tutti_mesh_axis(mesh, "all")) == TUTTI_OK);
+    RANKS_EXPECT(tutti_mesh_free(mesh) == TUTTI_OK);
+    return note_team(smaller, rank);
+}
+
+static void meshes_and_splits_work_until_the_excluded_rank_goes(void **state)
+{
+    (void)state;
+    assert_int_equal(run(4, RANKS_DEFAULT, keep_older, NULL), 0);
+    expect_team(7);
 }
 
 /* ---------------------------------------------------------------------------------- leaving */
@@ -352,8 +412,9 @@ int main(void)
         cmocka_unit_test(hosts_put_a_rank_of_another_host_out),
         cmocka_unit_test(a_stopped_rank_is_put_out_and_cannot_go_on_alone),
         cmocka_unit_test(of_several_wishes_one_with_a_majority_comes_true),
-        cmocka_unit_test(without_a_majority_all_are_told_and_may_try_again),
+        cmocka_unit_test(without_a_majority_all_get_desync_and_may_try_again),
         cmocka_unit_test(mistakes_and_too_few_ranks_are_refused_before_anybody_is_told),
+        cmocka_unit_test(meshes_and_splits_work_until_the_excluded_rank_goes),
         cmocka_unit_test(a_rank_that_left_without_a_decision_is_as_if_dead),
         cmocka_unit_test(a_second_thread_is_told_that_another_one_recovers),
     };

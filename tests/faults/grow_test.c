@@ -4,6 +4,9 @@
  *
  * ctest: label=once timeout=300 waits first
  */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -13,10 +16,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "comm/enlarge.h"
+#include "comm/id.h"
+#include "connect/admission.h"
 #include "os/clock.h"
 #include "tests/kit/chance.h"
 #include "tests/kit/elements.h"
@@ -42,6 +49,8 @@ static struct cupboard *cupboard;
 struct ending {
     _Atomic int size, rank;
     _Atomic uint64_t ended_ns;
+    _Atomic int step; /* of tests in which processes take turns */
+    _Atomic pid_t pid;
 };
 static struct ending *endings;
 
@@ -534,6 +543,233 @@ static void a_joiner_that_dies_takes_nobody_along(void **state)
     }
 }
 
+/* ------------------------------------------------------------------------- who is let in no more */
+
+static void await_step(int process, int step)
+{
+    while (atomic_load(&endings[process].step) < step) usleep(1000);
+}
+
+static enum tutti_status put_out(struct tutti_comm *comm, int rank, int whole_host,
+                                 struct tutti_comm **smaller)
+{
+    struct tutti_exclude_options options = TUTTI_EXCLUDE_OPTIONS_INIT;
+    options.cause = TUTTI_CAUSE_CORRUPT;
+    options.whole_host = whole_host;
+    return tutti_comm_exclude(comm, &rank, 1, &options, smaller);
+}
+
+static bool says(const char *text)
+{
+    return strstr(tutti_error_message(), text) != NULL;
+}
+
+/* Rank 2 of three is put out, and has not heard of it when it comes again; then a new process comes. */
+static int come_again(struct tutti_comm *none, int rank, int size, uint64_t seed, void *context)
+{
+    struct tutti_comm *comm, *smaller, *larger;
+    (void)none, (void)size, (void)seed, (void)context;
+    if (rank == 3) {
+        await_step(2, 1);
+        RANKS_EXPECT(join(20, &comm) == TUTTI_OK);
+        RANKS_EXPECT(sums(comm));
+        return tutti_comm_free(comm) != TUTTI_OK;
+    }
+    RANKS_EXPECT(found(rank, 3, &comm) == TUTTI_OK);
+    if (rank == 2) {
+        await_step(0, 1), await_step(1, 1);
+        for (int i = 0; i < 2; i++) {
+            RANKS_EXPECT(join(20, &larger) == TUTTI_EXCLUDED && larger == NULL);
+            RANKS_EXPECT(says("lets it in no more") && says("arrived changed"));
+        }
+        atomic_store(&endings[rank].step, 1);
+        return tutti_comm_free(comm) != TUTTI_OK;
+    }
+    RANKS_EXPECT(put_out(comm, 2, 0, &smaller) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
+    atomic_store(&endings[rank].step, 1);
+    RANKS_EXPECT(grow(smaller, 1, 20, &larger) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_size(larger) == 3 && sums(larger));
+    RANKS_EXPECT(tutti_comm_free(smaller) == TUTTI_OK);
+    return tutti_comm_free(larger) != TUTTI_OK;
+}
+
+static void a_process_that_was_put_out_is_refused_by_the_team(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip(); /* one process */
+    assert_int_equal(run(4, RANKS_PROCESSES, come_again, NULL, NULL), 0);
+}
+
+/* Rank 2's host is put out; then a new process of that host comes, and a new process of another one. */
+static int come_from_there(struct tutti_comm *none, int rank, int size, uint64_t seed, void *context)
+{
+    struct tutti_comm *comm, *smaller, *larger;
+    (void)none, (void)size, (void)seed, (void)context;
+    setenv("TUTTI_HOSTID", rank == 2 || rank == 3 ? "sick" : "sound", 1);
+    if (rank == 3) { /* also later, and after the team has grown */
+        RANKS_EXPECT(join(20, &comm) == TUTTI_EXCLUDED && says("whole host"));
+        atomic_store(&endings[rank].step, 1);
+        await_step(4, 1);
+        RANKS_EXPECT(join(20, &comm) == TUTTI_EXCLUDED && says("whole host"));
+        return 0;
+    }
+    if (rank == 4) await_step(3, 1);
+    RANKS_EXPECT((rank == 4 ? join(20, &larger) : found(rank, 3, &comm)) == TUTTI_OK);
+    if (rank == 2) {
+        await_step(0, 1), await_step(1, 1);
+        return tutti_comm_free(comm) != TUTTI_OK;
+    }
+    if (rank < 2) {
+        RANKS_EXPECT(put_out(comm, 2, 1, &smaller) == TUTTI_OK);
+        RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
+        atomic_store(&endings[rank].step, 1);
+        RANKS_EXPECT(grow(smaller, 1, 20, &larger) == TUTTI_OK);
+        RANKS_EXPECT(tutti_comm_free(smaller) == TUTTI_OK);
+    }
+    RANKS_EXPECT(tutti_comm_size(larger) == 3 && sums(larger));
+    atomic_store(&endings[rank].step, 1);
+    /* The list goes on to communicators that are made from it. */
+    RANKS_EXPECT(tutti_comm_shrink(larger, NULL, &smaller) == TUTTI_OK);
+    RANKS_EXPECT(grow(smaller, 1, 3, &comm) == TUTTI_TIMEOUT && comm == NULL);
+    RANKS_EXPECT(tutti_comm_free(smaller) == TUTTI_OK);
+    return tutti_comm_free(larger) != TUTTI_OK;
+}
+
+static void a_host_that_was_put_out_stays_out(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    assert_int_equal(run(5, RANKS_PROCESSES, come_from_there, NULL, NULL), 0);
+}
+
+/* ----------------------------------------------------------------------------- a flood of joins */
+
+enum { FLOOD = 10000, AT_ONCE = 100, APPLICANTS = 200 };
+
+static int count_descriptors(pid_t pid)
+{
+    char path[64];
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *const folder = opendir(path);
+    while (folder != NULL && readdir(folder) != NULL) count++;
+    if (folder != NULL) closedir(folder);
+    return count;
+}
+
+static long resident_kib(pid_t pid)
+{
+    char path[64];
+    long pages = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", pid);
+    FILE *const file = fopen(path, "r");
+    if (file != NULL && fscanf(file, "%*d %ld", &pages) != 1) pages = 0;
+    if (file != NULL) fclose(file);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* Where the team lets processes in. */
+static struct id_content find_admission(void)
+{
+    struct tutti_id id;
+    struct id_content content = {.magic = 0};
+    while (!id_spans_hosts(&content)) {
+        if (get(NULL, ENLARGE_STORE_KEY, id.bytes, sizeof id.bytes, SECOND) == 0)
+            id_read(&id, &content);
+        usleep(1000);
+    }
+    return content;
+}
+
+/* A connection that says nothing, something else, half of a hello, or goes at once; -1: none. */
+static int knock(const struct sockaddr_in *address, int i)
+{
+    static const char sayings[][200] = {"GET / HTTP/1.1\r\n\r\n", "\0\1\2\3", "tutti"};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -1;
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
+        (void)connect(fd, (const struct sockaddr *)address, sizeof *address);
+    if (i % 4 > 0) (void)send(fd, sayings[i % 4 - 1], 1 + (size_t)i % 200, MSG_NOSIGNAL);
+    return fd;
+}
+
+static void knock_often(const struct sockaddr_in *address)
+{
+    int open[AT_ONCE];
+    for (int i = 0; i < AT_ONCE; i++) open[i] = -1;
+    for (int i = 0; i < FLOOD; i++) {
+        int *const slot = &open[i % AT_ONCE];
+        if (*slot >= 0) close(*slot);
+        *slot = knock(address, i);
+        if (i % AT_ONCE == 0) usleep(2000);
+    }
+    for (int i = 0; i < AT_ONCE; i++)
+        if (open[i] >= 0) close(open[i]);
+}
+
+/* With the secret, and gone as soon as they are let in: all at once, as far as places go. */
+static int apply_often(const struct id_content *at)
+{
+    int let_in = 0;
+    for (int i = 0; i < APPLICANTS; i++) {
+        struct admission_invitation invitation;
+        static uint64_t survivors[ADMISSION_SET_WORDS_MAX];
+        static struct bars bars;
+        struct applicant *applicant;
+        if (applicant_begin(&at->key, &at->address, false, clock_now_ns() + 5 * SECOND,
+                            &applicant) != TUTTI_OK)
+            continue;
+        while (!applicant_is_in(applicant) &&
+               applicant_test(applicant, &invitation, survivors, &bars) == TUTTI_IN_PROGRESS)
+            usleep(200);
+        let_in += applicant_is_in(applicant);
+        applicant_end(applicant);
+    }
+    return let_in;
+}
+
+/* Ranks 0 and 1 wait for two processes. Process 2 floods them, and joins afterwards, as process 3 does. */
+static int flood(struct tutti_comm *none, int rank, int size, uint64_t seed, void *context)
+{
+    struct tutti_comm *comm, *larger;
+    (void)none, (void)size, (void)seed, (void)context;
+    if (rank < 2) {
+        RANKS_EXPECT(found(rank, 2, &comm) == TUTTI_OK);
+        atomic_store(&endings[rank].pid, getpid());
+        RANKS_EXPECT(grow(comm, 2, 50, &larger) == TUTTI_OK);
+        RANKS_EXPECT(sums(comm) && sums(larger));
+        RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
+        return tutti_comm_free(larger) != TUTTI_OK;
+    }
+    if (rank == 2) {
+        const struct id_content at = find_admission();
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(at.address.port)};
+        inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+        const pid_t admitter = atomic_load(&endings[0].pid);
+        const int before = count_descriptors(admitter);
+        const long before_kib = resident_kib(admitter);
+        knock_often(&address);
+        RANKS_EXPECT(count_descriptors(admitter) <= before + 64);
+        RANKS_EXPECT(apply_often(&at) > 0);
+        usleep(100000); /* until those that have gone are noticed */
+        RANKS_EXPECT(count_descriptors(admitter) <= before + 64);
+        RANKS_EXPECT(resident_kib(admitter) <= before_kib + 32 * 1024);
+        atomic_store(&endings[2].step, 1);
+    }
+    await_step(2, 1);
+    RANKS_EXPECT(join(20, &larger) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_size(larger) == 4 && sums(larger));
+    return tutti_comm_free(larger) != TUTTI_OK;
+}
+
+static void a_flood_of_joins_neither_harms_the_team_nor_keeps_others_out(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    assert_int_equal(run(4, RANKS_PROCESSES, flood, NULL, NULL), 0);
+}
+
 int main(void)
 {
     setenv("TUTTI_SECRET", "the secret of this test, which nobody guesses", 1);
@@ -553,6 +789,9 @@ int main(void)
         cmocka_unit_test(the_place_of_a_dead_rank_is_filled),
         cmocka_unit_test(a_death_in_the_middle_is_another_round),
         cmocka_unit_test(a_joiner_that_dies_takes_nobody_along),
+        cmocka_unit_test(a_process_that_was_put_out_is_refused_by_the_team),
+        cmocka_unit_test(a_host_that_was_put_out_stays_out),
+        cmocka_unit_test(a_flood_of_joins_neither_harms_the_team_nor_keeps_others_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,9 @@ cd "${TUTTI_ROOT:?}"
 
 # shellcheck source=tests/kit/planted_bugs.sh
 . tests/kit/planted_bugs.sh
-standing=src/membership/standing.c agreement=src/membership/agreement.c
-seeds=40000
-begin_planting exclusion_sim_main "$standing" "$agreement"
+standing=src/membership/standing.c agreement=src/membership/agreement.c vote=src/membership/vote.c
+seeds=60000
+begin_planting exclusion_sim_main "$standing" "$agreement" "$vote"
 
 bug 'ranks with different wishes share an agreement' "$standing" \
     'return (uint64_t)about << 32 | standing_number(number);' \
@@ -35,6 +35,15 @@ bug 'what a rank missed is forgotten' "$standing" \
 bug 'the last missed agreement counts, not the first' "$standing" \
     'if (!takes_part && self->missed == 0) self->missed = self->number;' \
     'if (!takes_part) self->missed = self->number;'
+bug 'a rank that others want to put out takes itself for put out' "$vote" \
+    'if (may_win(size, VOTE_UNKNOWN, of, context)) return true;' \
+    'return true;'
+bug 'a vote that is not known counts for nothing' "$vote" \
+    'if (vote != about && vote != VOTE_UNKNOWN) continue;' \
+    'if (vote != about || vote == VOTE_UNKNOWN) continue;'
+bug 'a later vote of a rank counts in place of the present one' "$vote" \
+    'return kept == 0 || standing_number(kept) < number ? heard : kept;' \
+    'return heard;'
 bug 'a set that is no majority is proposed' "$agreement" \
     '    return agreement_may_decide(a);
 }

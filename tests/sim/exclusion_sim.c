@@ -9,6 +9,7 @@
 #include "membership/agreement.h"
 #include "membership/rank_set.h"
 #include "membership/standing.h"
+#include "membership/vote.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_seeds.h"
 #include "tests/sim/sim_story.h"
@@ -34,7 +35,7 @@ enum event_kind { BEGIN = SIM_MESSAGE + 1, TICK, PASS, LEFT, TOLD, CRASH, ARM, C
 /* How one rank sees another one, as health/recover_state.h has it. */
 struct other {
     bool is_dead, has_left, has_opposed, is_outsider, is_given_up, is_mistaken;
-    uint64_t left_at, joined, opposed;
+    uint64_t left_at, joined, opposed, vote;
     bool is_suspected; /* by the current agreement */
 };
 
@@ -54,6 +55,10 @@ struct rank {
     int rounds;
     struct agreement *agreements[NUMBERS_MAX];
     uint64_t epochs[NUMBERS_MAX]; /* of these */
+    uint64_t wanted[NUMBERS_MAX]; /* its wish there */
+    bool denies[NUMBERS_MAX];     /* it gave up because no list can have a majority there */
+    struct vote_history votes;
+    uint64_t asked_ns;
     struct standing_self past;
     bool is_accused, is_put_out; /* told so */
     uint64_t begin_ns, quorum_ns, tick_ns;
@@ -91,7 +96,7 @@ static bool is_majority(const struct world *w, uint64_t set)
 
 static void judge_team(struct world *w, const struct rank *rank)
 {
-    const uint64_t excluded = rank->wishes[rank->wish];
+    const uint64_t excluded = rank->wishes[rank->wish], number = rank->past.number;
     bool has_living = false;
     for (int r = 0; r < w->size; r++) {
         const struct rank *const other = &w->ranks[r];
@@ -101,7 +106,7 @@ static void judge_team(struct world *w, const struct rank *rank)
             story_fail(&w->story, "rank %d has the team %llx, rank %d has %llx", rank->self,
                        (unsigned long long)rank->team, r, (unsigned long long)other->team);
         if ((rank->team & bit(r)) && other->team == 0 && other->step != ENDED &&
-            other->wishes[other->wish] != excluded)
+            (other->epochs[number] == 0 || other->wanted[number] != excluded))
             story_fail(&w->story, "rank %d has a team with rank %d, which wants another one",
                        rank->self, r);
     }
@@ -110,6 +115,42 @@ static void judge_team(struct world *w, const struct rank *rank)
     if (has_living && !is_majority(w, rank->team))
         story_fail(&w->story, "rank %d has the team %llx of %d, which is no majority", rank->self,
                    (unsigned long long)rank->team, w->size);
+}
+
+/* A rank says that nobody is put out at that number, and another one has decided otherwise there. Once the
+ * first one has left the team, or is dead, the other may. */
+static void judge_denial(struct world *w, const struct rank *rank, const struct rank *other,
+                         uint64_t number)
+{
+    if (!rank->denies[number] || rank->step == ENDED || !sim_is_up(w->sim, rank->self)) return;
+    if (standing_about(other->epochs[number]) != 0 && other->epochs[number] != rank->epochs[number] &&
+        agreement_state(other->agreements[number]) == AGREEMENT_DECIDED)
+        story_fail(&w->story, "rank %d says that nobody is put out at %llu, and rank %d has",
+                   rank->self, (unsigned long long)number, other->self);
+}
+
+/* A rank fails as one that is put out, without having been told so. Ranks that have not come to this number
+ * may still be for any list. */
+static void judge_fear(struct world *w, const struct rank *rank)
+{
+    const uint64_t number = rank->past.number, own = rank->epochs[number];
+    uint64_t unknown = 0;
+    bool may_win = !w->is_fair;
+    for (int r = 0; r < w->size; r++) {
+        unknown |= w->ranks[r].epochs[number] == 0 ? bit(r) : 0;
+        if (w->ranks[r].past.number >= number + VOTE_HISTORY) return; /* it says it no more */
+    }
+    for (int r = 0; r < w->size; r++) {
+        const uint64_t epoch = w->ranks[r].epochs[number];
+        uint64_t same = unknown;
+        for (int other = 0; other < w->size; other++)
+            if (w->ranks[other].epochs[number] == epoch) same |= bit(other);
+        const bool counts = epoch != own && (epoch == 0 || standing_about(epoch) != 0);
+        may_win |= counts && is_majority(w, same);
+    }
+    if (!may_win)
+        story_fail(&w->story, "rank %d takes itself for put out at %llu, where no list can win",
+                   rank->self, (unsigned long long)number);
 }
 
 static void judge_end(struct world *w)
@@ -189,6 +230,9 @@ static void begin_agreement(struct rank *rank, uint64_t word, const uint64_t *am
                                               .send = send_message,
                                               .context = rank};
     if (agreement_create(&options, &rank->agreements[number]) != TUTTI_OK) abort();
+    rank->wanted[number] = wish;
+    vote_note_own(&rank->votes, options.epoch);
+    rank->asked_ns = 0;
     for (int r = 0; r < w->size; r++) {
         if (r == rank->self) continue;
         rank->others[r].is_outsider = (wish & bit(r)) != 0;
@@ -236,8 +280,17 @@ static uint64_t left_at(const struct rank *rank)
     return rank->past.number + (is_decided || rank->past.number == 0 ? 1 : 0);
 }
 
+static void say_vote(struct rank *rank, int to, bool is_question, uint64_t epoch)
+{
+    unsigned char bytes[VOTE_BYTES];
+    vote_write(&(struct vote_message){is_question, epoch}, bytes);
+    send_message(rank, to, bytes, sizeof bytes);
+}
+
 static void fail(struct rank *rank, const char *why)
 {
+    for (int r = 0; r < rank->world->size; r++)
+        if (r != rank->self) say_vote(rank, r, false, rank->epochs[rank->past.number]);
     story_tell(&rank->world->story, "rank %d fails at %llu: %s", rank->self,
                (unsigned long long)rank->past.number, why);
     if (rank->is_put_out || ++rank->wish == rank->wish_count) {
@@ -292,6 +345,8 @@ static void review(struct rank *rank)
     story_tell(&rank->world->story, "rank %d, step %d of %llu: set %llx", rank->self,
                (int)rank->step, (unsigned long long)rank->past.number, (unsigned long long)set);
     standing_note_end(&rank->past, (set & bit(rank->self)) != 0);
+    for (int r = 0; r < rank->world->size; r++)
+        judge_denial(rank->world, &rank->world->ranks[r], rank, rank->past.number);
     if (!is_decided) {
         fail(rank, rank->is_put_out ? "it is put out" : "no decision");
     } else if (rank->step == WHO && !(set & bit(rank->self))) {
@@ -327,16 +382,34 @@ static void look_at_meeting(struct rank *rank)
 
 /* --------------------------------------------------------------------------------------- hearing */
 
-static void hear(struct rank *rank, int from, const void *bytes, size_t byte_count)
+static void note_agreement(struct rank *rank, int from, uint64_t epoch)
 {
     struct other *const other = &rank->others[from];
-    uint64_t epoch;
-    if (rank->past.number == 0 || !agreement_message_epoch(bytes, byte_count, &epoch)) return;
     const uint64_t number = standing_number(epoch), own = rank->past.number;
+    other->vote = vote_keep(other->vote, epoch, own);
+    if (own == 0) return;
     if (number >= own && standing_about(epoch) != standing_about(rank->epochs[own]) &&
         other->joined != own)
         other->opposed = own;
     if (epoch == rank->epochs[own]) other->joined = own;
+}
+
+static void hear_vote(struct rank *rank, int from, const struct vote_message *message)
+{
+    const uint64_t own = vote_own_at(&rank->votes, standing_number(message->epoch));
+    note_agreement(rank, from, message->epoch);
+    if (message->is_question && own != 0) say_vote(rank, from, false, own);
+}
+
+static void hear(struct rank *rank, int from, const void *bytes, size_t byte_count)
+{
+    struct other *const other = &rank->others[from];
+    uint64_t epoch;
+    struct vote_message vote;
+    if (vote_read(bytes, byte_count, &vote)) hear_vote(rank, from, &vote);
+    if (!agreement_message_epoch(bytes, byte_count, &epoch)) return;
+    note_agreement(rank, from, epoch);
+    const uint64_t number = standing_number(epoch);
     if (number == 0 || number > rank->past.number || number + 1 < rank->past.number) return;
     if (epoch != rank->epochs[number] || other->is_outsider) return;
     agreement_hear(rank->agreements[number], from, bytes, byte_count, sim_now_ns(rank->world->sim));
@@ -355,6 +428,33 @@ static bool is_outvoted(const struct rank *rank)
         if (count++ == 0) first = r;
     }
     return is_opposed && !standing_is_majority(count, first == 0, rank->world->size);
+}
+
+static uint64_t vote_of_rank(const void *context, int r)
+{
+    const struct rank *const rank = context;
+    const struct other *const other = &rank->others[r];
+    const uint64_t own = rank->past.number;
+    if (r == rank->self) return standing_about(rank->epochs[own]);
+    if (standing_number(other->vote) == own) return standing_about(other->vote);
+    return other->has_left && other->left_at < own ? VOTE_NONE : VOTE_UNKNOWN;
+}
+
+static bool may_be_put_out(const struct rank *rank)
+{
+    return rank->is_accused &&
+           vote_may_exclude(rank->world->size, standing_about(rank->epochs[rank->past.number]),
+                            vote_of_rank, rank);
+}
+
+static void ask_votes(struct rank *rank)
+{
+    const uint64_t now_ns = sim_now_ns(rank->world->sim);
+    if (now_ns < rank->asked_ns + 2 * LOOK_NS) return;
+    rank->asked_ns = now_ns;
+    for (int r = 0; r < rank->world->size; r++)
+        if (vote_of_rank(rank, r) == VOTE_UNKNOWN)
+            say_vote(rank, r, true, rank->epochs[rank->past.number]);
 }
 
 static void look(struct rank *rank, int r)
@@ -386,9 +486,17 @@ static void pass(struct rank *rank, uint64_t number)
     const bool is_over = agreement_state(current(rank)) != AGREEMENT_RUNNING;
     const bool is_late =
         now_ns > rank->begin_ns + DEADLINE_NS || now_ns > rank->quorum_ns + CUT_OFF_NS;
-    w->report->outvoted += !is_over && is_outvoted(rank);
+    const bool is_lost = !is_over && is_outvoted(rank), is_afraid = is_lost && may_be_put_out(rank);
+    w->report->outvoted += is_lost && !is_afraid;
     w->report->given_up += !is_over && is_late;
-    if (!is_over && (is_late || rank->is_put_out || is_outvoted(rank)))
+    if (is_afraid && !rank->is_put_out) {
+        if (is_late) judge_fear(w, rank);
+        w->report->afraid++;
+        ask_votes(rank);
+    }
+    rank->denies[number] |= is_lost && rank->is_accused && !is_afraid;
+    for (int r = 0; r < w->size; r++) judge_denial(w, rank, &w->ranks[r], number);
+    if (!is_over && (is_late || rank->is_put_out || (is_lost && !is_afraid)))
         agreement_give_up(current(rank));
     sim_at(w->sim, now_ns + LOOK_NS, PASS, rank->self, (int)number, 0);
     review(rank);
@@ -600,9 +708,9 @@ int exclusion_sim_main(int argument_count, char **arguments)
     if (report.has_failed) return printf("%s\n", report.message), 1;
     printf(
         "%llu schedules from seed %llu held: %u events, %u messages; have a team %u, put out %u, "
-        "left out %u, outvoted %u, gave up %u, crashed %u, cuts %u\n",
+        "left out %u, outvoted %u, afraid %u, gave up %u, crashed %u, cuts %u\n",
         (unsigned long long)seeds.count, (unsigned long long)seeds.first, report.events,
         report.messages, report.made, report.put_out, report.left_out, report.outvoted,
-        report.given_up, report.crashed, report.partitioned);
+        report.afraid, report.given_up, report.crashed, report.partitioned);
     return 0;
 }

@@ -10,9 +10,11 @@
  *   - no rank has a team that has a rank which it puts out
  *   - while a rank that is put out lives and has not given up, the others are a majority of the old team
  *   - a team is decided by ranks that all have the same wish
+ *   - where a rank says that nobody is put out, no rank that lives has decided so
  * Holds in the end
  *   - nobody waits for ever
- *   - without crashes, cuts and mistakes a wish that all others than the sick ranks share comes true */
+ *   - without crashes, cuts and mistakes a wish that all others than the sick ranks share comes true, and
+ *     no rank takes itself for put out where no wish can have a majority */
 #ifndef TUTTI_TESTS_SIM_EXCLUSION_SIM_H
 #define TUTTI_TESTS_SIM_EXCLUSION_SIM_H
 
@@ -25,6 +27,7 @@ struct exclusion_sim_report {
     uint64_t fingerprint;
     unsigned events, messages;
     unsigned made, put_out, left_out, outvoted, given_up; /* ends of calls */
+    unsigned afraid; /* looks at which a rank waited to hear whether it is put out */
     unsigned crashed, partitioned;
 };
 

@@ -382,19 +382,22 @@ class Communicator:
         ranks: Sequence[int],
         cause: "Union[_header.Cause, str]" = _header.Cause.NONE,
         reason: Optional[str] = None,
+        whole_host: bool = False,
         **options: "Unpack[Options]",
     ) -> "Communicator":
         """A communicator without these ranks, even if they are alive, and against their will.
 
         Collective over the other ranks that are alive, with the same list on each; more than half of all ranks must
         call. The first call ends all operations, on all ranks, with Excluded. The causes are "late", "stalled",
-        "corrupt" and "device"; all ranks are told the cause and the reason.
+        "corrupt" and "device"; all ranks are told the cause and the reason. The team refuses these processes when they
+        join again; with whole_host, which must be the same on all ranks, all processes of their hosts.
         """
         numbers = [integer("ranks", rank, 0, Status.INVALID_RANK, 2**31 - 1) for rank in ranks]
         comm_options = _comm_options(options)
         wanted = _header.ExcludeOptions(
             size_bytes=ctypes.sizeof(_header.ExcludeOptions),
             cause=_cause_of(cause),
+            whole_host=1 if whole_host else 0,
             reason=None if reason is None else text("reason", reason),
             comm_options=ctypes.addressof(comm_options),
         )

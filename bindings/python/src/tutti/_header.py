@@ -182,7 +182,7 @@ class ExcludeOptions(ctypes.Structure):
     _fields_ = [
         ("size_bytes", Size),
         ("cause", Int),
-        ("reserved", Int),
+        ("whole_host", Int),
         ("reason", ctypes.c_char_p),
         ("comm_options", Pointer),
     ]
