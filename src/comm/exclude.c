@@ -124,13 +124,9 @@ static enum tutti_status bar(struct excluding *excluding)
     uint64_t host;
     TRY(host_id_read(&host));
     for (int r = 0; r < comm->team.size; r++) {
-        struct bar bar = {.host = host, .pid = health_pid_of(&comm->health, r)};
-        struct discovery_entry entry;
         if (!rank_set_has(excluding->set, r)) continue;
-        if (team_spans_hosts(&comm->team)) {
-            team_hosts_entry(comm->team.members.hosts, r, &entry);
-            bar = (struct bar){.host = entry.host, .pid = entry.pid};
-        }
+        struct bar bar = {.host = host, .pid = health_pid_of(&comm->health, r)};
+        (void)team_read_process(&comm->team, r, &bar.host, &bar.pid);
         if (excluding->options.whole_host) bar.pid = BAR_ANY_PID;
         bar.cause = (int32_t)excluding->options.cause;
         if (bar.pid > 0 || excluding->options.whole_host) bars_add(excluding->bars, &bar);

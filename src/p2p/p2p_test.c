@@ -310,7 +310,7 @@ static void unexpected_messages_are_bounded(void **state)
 static void what_is_held_back_does_not_stop_the_other_direction(void **state)
 {
     (void)state;
-    enum { COUNT = 40, BYTES = 20000 };
+    enum { COUNT = 200, BYTES = 20000 }; /* more than a link holds */
     static struct p2p_request sends[COUNT];
     static char from[BYTES], to[BYTES];
     for (enum kind kind = 0; kind < LOCAL_COPIES; kind++) {

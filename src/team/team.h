@@ -86,6 +86,17 @@ static inline bool team_spans_hosts(const struct team *team)
 {
     return team->members.hosts != NULL;
 }
+/* The host of a rank, and its pid there, as it has told the others. False: all ranks are on one host, and
+ * have told nobody. */
+static inline bool team_read_process(const struct team *team, int rank, uint64_t *host, int32_t *pid)
+{
+    if (team->members.hosts == NULL) return false;
+    struct discovery_entry entry;
+    team_hosts_entry(team->members.hosts, rank, &entry);
+    *host = entry.host;
+    *pid = entry.pid;
+    return true;
+}
 /* The number of times that a step checks a full link before it takes the path through memory. A
  * check costs a spin; with more ranks than cores, one turn of every other rank on this core. */
 static inline uint32_t team_spin_budget(const struct team *team)
