@@ -6,7 +6,7 @@
 # X_fuzz.c: the lists have only those that cannot be built everywhere.
 
 tutti_folder(library src/base
-    collective.c crc32c.c crc32c_instructions.c dtype.c encoding.c group_depth.c kept_text.c log.c log_limit.c op.c option.c
+    collective.c crc32c.c crc32c_instructions.c dtype.c encoding.c encoding_wish.c group_depth.c kept_text.c log.c log_limit.c op.c option.c
     option_mistake.c printable.c rank_map.c sized.c status.c version.c)
 
 tutti_folder(library src/os
@@ -129,7 +129,7 @@ tutti_folder(library src/model
     between.c calibration.c events.c servers.c simulate.c simulation.c turns.c work.c)
 
 tutti_folder(library src/tune
-    choose.c encoding_cost.c encoding_wish.c estimate.c predict.c ranking.c rules.c table.c)
+    choose.c encoding_cost.c estimate.c predict.c ranking.c rules.c table.c)
 
 tutti_folder(library src/engine
     bind.c bind_paths.c computing.c cut_unit.c deliver.c footprint.c program_links.c reduce.c run.c send.c start.c outgoing.c take.c)

@@ -33,9 +33,12 @@ struct serve_worker {
     uint64_t tick_deadline_ns, tick_number;
     uint64_t queued_bytes; /* of pulls that wait */
     uint32_t queued_count;
-    bool is_held;    /* a tick that came before the step of the last one */
-    bool leaves;     /* and is gone once its answer is sent */
-    bool has_failed; /* an answer could not be sent */
+    bool is_held;      /* a tick that came before the step of the last one */
+    bool leaves;       /* and is gone once its answer is sent */
+    bool is_told;      /* in an answer why it is gone: it ends the connection itself */
+    int ignored_count; /* messages since then */
+    uint64_t heard_ns; /* when it last said something, or was last waiting for this server */
+    bool has_failed;   /* an answer could not be sent */
 };
 
 /* A pull that waits. */
@@ -87,6 +90,8 @@ struct serve {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     bool is_over;
+    int silent; /* the worker that has been silent for the longest time; -1: none that is there */
+    uint64_t silent_since_ns;
     enum tutti_status result;
     struct tutti_server_counters counters;
     struct serve_save {

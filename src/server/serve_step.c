@@ -165,6 +165,7 @@ static void close_worker(struct serve *serve, int worker, const char *why)
     of->awaits_tick = false;
     update_clear(&of->open);
     serve_drop_pulls(serve, worker);
+    if (of->is_told && line_listen(&of->line) == TUTTI_OK) return;
     line_close(&of->line, why);
 }
 
@@ -207,7 +208,8 @@ void serve_lose_peer(struct serve *serve, int peer, const char *why)
 
 bool serve_is_over(struct serve *serve)
 {
-    if (left_here(serve) > 0) return false;
+    for (int i = 0; i < worker_count(serve); i++)
+        if (serve->workers[i].line.state != LINE_CLOSED) return false;
     bool all = true, is_sending = false;
     for (int i = 0; i < serve->peer_count; i++) all &= serve->peers[i].is_over;
     if (!serve->has_told_over && (all || !is_first(serve))) {

@@ -10,7 +10,8 @@
 
 static const char WHO[] = "tutti_server_create";
 
-enum { TABLES_MAX = 4096 };
+/* So one call can name all of them. */
+enum { TABLES_MAX = TUTTI_SERVER_PARTS };
 #define QUEUE_BYTES (UINT64_C(256) << 20)
 /* More than any machine has, and sums of sizes below it fit. */
 #define QUEUE_BYTES_MAX (UINT64_C(1) << 52)
@@ -298,8 +299,9 @@ enum tutti_status server_setup_init(struct server_setup *setup,
                                     const struct tutti_server_options *options,
                                     struct tutti_comm *comm)
 {
-    *setup =
-        (struct server_setup){.averages = options->average != 0, .timeout_ns = options->timeout_ns};
+    *setup = (struct server_setup){.averages = options->average != 0,
+                                   .timeout_ns = options->timeout_ns,
+                                   .serve_timeout_ns = options->serve_timeout_ns};
     setup->division.payload_max = options->queue_bytes != 0 ? options->queue_bytes : QUEUE_BYTES;
     if (setup->division.payload_max > QUEUE_BYTES_MAX)
         setup->division.payload_max = QUEUE_BYTES_MAX;

@@ -21,7 +21,7 @@ struct server_setup {
     int *server_ranks, *worker_ranks;
     struct worker_clock_rule rule;
     bool averages;
-    uint64_t timeout_ns;
+    uint64_t timeout_ns, serve_timeout_ns;
     uint64_t hashes[SERVER_HASHES];
 };
 

@@ -96,8 +96,12 @@ static enum tutti_status failure_of(const struct tutti_server_operation *operati
 static enum tutti_status result_of(struct tutti_server_operation *operation)
 {
     const struct worker_config *const config = &operation->worker->config;
-    for (int s = 0; s < config->division->server_count; s++)
-        if (operation->legs[s].status != TUTTI_OK) return failure_of(operation, s);
+    int failed = -1; /* the first, and not because of another one, if there is such a one */
+    for (int s = config->division->server_count - 1; s >= 0; s--) {
+        const enum tutti_status status = operation->legs[s].status;
+        if (status != TUTTI_OK && (failed < 0 || status != TUTTI_ABORTED)) failed = s;
+    }
+    if (failed >= 0) return failure_of(operation, failed);
     if (operation->kind == SERVER_PULL)
         for (int s = 0; s < config->division->server_count; s++)
             parts_unpack(config->division, s, operation->parts, operation->part_count,
@@ -116,7 +120,7 @@ enum tutti_status worker_finish(struct tutti_server_operation **operation, bool 
     const enum tutti_status status = result_of(own);
     if (worker->tick == own) {
         worker->tick = NULL;
-        if (status == TUTTI_OK) worker->has_tick = false;
+        if (status == TUTTI_OK) worker->has_tick = worker->is_unfinished = false;
     }
     operation_free(own);
     *operation = NULL;
@@ -236,6 +240,16 @@ enum tutti_status worker_tick_start(struct worker *worker, const char *function,
     return TUTTI_OK;
 }
 
+void worker_leave_unfinished(struct worker *worker)
+{
+    worker->has_tick = worker->is_unfinished = true;
+}
+
+bool worker_is_unfinished(const struct worker *worker)
+{
+    return worker->is_unfinished;
+}
+
 static void read_step(const struct worker *worker, const struct worker_leg *leg, int *ranks,
                       size_t rank_capacity, struct tutti_server_step *step)
 {
@@ -322,6 +336,7 @@ enum tutti_status worker_free(struct worker *worker)
         const enum tutti_status one = tutti_comm_free(worker->lines[s].comm);
         if (status == TUTTI_OK) status = one;
     }
+    for (int s = 0; s < worker->config.division->server_count; s++) free(worker->lines[s].why);
     free(worker->lines);
     free(worker);
     return status;

@@ -18,10 +18,16 @@ run() {
 }
 # Times are what the options say, so that no other load of this machine hides or makes a slow rank.
 run 'synchrony full -> every 10 steps: rank 1 needs' --observations 5 --slow 1:20:0-1000000
+run 'steps a second' --mode full --observations 8 --encoding int8/everywhere/required
 for mode in full local diloco; do run 'steps a second' --mode "$mode" --observations 8; done
 
 if "$TUTTI_BIN/adapt" --slow nonsense 2>/dev/null || "$TUTTI_BIN/adapt" --every 2>/dev/null; then
     echo "adapt takes nonsense"
+    bad=1
+fi
+said=$("$TUTTI_BIN/tutti-run" -n 1 "$TUTTI_BIN/adapt" --encoding bfloat17 2>&1)
+if [[ $? == 0 || $said != *"no encoding of that name; there are bfloat16"* ]]; then
+    printf 'adapt takes an unknown encoding, or does not list the known ones\n%s\n' "$said"
     bad=1
 fi
 exit $bad

@@ -382,6 +382,7 @@ class ServerOptions(ctypes.Structure):
         ("queue_bytes", Size),
         ("timeout_ns", ctypes.c_uint64),
         ("load_folder", ctypes.c_char_p),
+        ("serve_timeout_ns", ctypes.c_uint64),
     ]
 
 
@@ -541,6 +542,7 @@ FUNCTIONS = {
     "server_create": (Int, (Pointer, Pointer, Pointer)),
     "server_save": (Int, (Pointer, ctypes.c_char_p)),
     "server_serve": (Int, (Pointer,)),
+    "server_serve_for": (Int, (Pointer, ctypes.c_uint64)),
     "server_free": (Int, (Pointer,)),
     "server_push": (Int, (Pointer, Pointer, Size, Pointer)),
     "server_set": (Int, (Pointer, Pointer, Size, Pointer)),

@@ -83,7 +83,7 @@ class Optimizer:
 
     `optimizer`: what servers do with gradients (tutti.server.SGD and others); an Embedding brings its own. `encoding`: how
     gradients travel, such as "bfloat16". Further options are those of tutti.server.Server: servers, workers, mode,
-    staleness, quorum, average, timeout. Collective. All workers begin with the parameters of the lowest of them; servers
+    staleness, quorum, average, timeout, serve_timeout. Collective. All workers begin with the parameters of the lowest of them; servers
     compute in float32, whatever dtype the model has.
     """
 
@@ -139,7 +139,8 @@ class Optimizer:
         """Pushes the gradients, ends this worker's clock, and takes the new parameters. Gradients are then gone.
 
         A parameter without a gradient takes no part: its moments do not change. A step that is refused, because of a
-        gradient that is NaN or infinite, changes nothing, and the gradients stay.
+        gradient that is NaN or infinite, changes nothing, and the gradients stay. After tutti.Timeout servers have the
+        gradients: the next call pushes nothing, and goes on waiting for that step. So call it again before you compute more.
         """
         gradients: Dict[str, Any] = {
             name: _numbers(p.grad).flatten().numpy() for name, p in self._parameters.items() if p.grad is not None
