@@ -46,9 +46,10 @@ struct settings {
     double seconds, compute_ms, rate;
     int every, batch, slow_rank; /* slow_rank: -1: none */
     double slow_factor, slow_from_s, slow_to_s;
-    bool traces;     /* the loss at every observation */
-    bool is_nominal; /* a step takes what the settings say, whatever the clock says */
-    bool serves;     /* rank 0 is a parameter server, in this mode: */
+    bool traces;        /* the loss at every observation */
+    bool is_nominal;    /* a step takes what the settings say, whatever the clock says */
+    bool serves;        /* rank 0 is a parameter server, */
+    bool adapts_server; /* of which the policies choose the mode; or: */
     enum tutti_server_mode server_mode;
     int staleness, quorum;
     uint64_t seed;        /* of the samples */
@@ -199,11 +200,27 @@ static void end_local(struct training *t)
     t->local = NULL;
 }
 
+/* All workers come here behind the same number of clocks. */
+static void change_server(struct training *t, enum tutti_server_mode mode, int staleness)
+{
+    const int quorum = t->settings->quorum > 0 ? t->settings->quorum : rank_count - 1;
+    struct tutti_server_change change = TUTTI_SERVER_CHANGE_INIT;
+    change.mode = mode;
+    change.staleness = staleness;
+    change.quorum = quorum > 0 ? quorum : 1;
+    check(tutti_server_change_mode(t->server, &change, NULL), "changing the server's mode");
+}
+
 /* Does as the settings ask, at a step at which all ranks have the same parameters or a round ends. */
 static void apply(struct training *t, const struct tutti_adapt_settings *now)
 {
+    const bool is_full = now->synchrony == TUTTI_SYNCHRONY_FULL;
+    if (t->server != NULL) {
+        change_server(t, is_full ? TUTTI_SERVER_SYNCHRONOUS : TUTTI_SERVER_BOUNDED, now->staleness);
+        return;
+    }
     if (t->local != NULL) end_local(t);
-    if (now->synchrony != TUTTI_SYNCHRONY_FULL) begin_local(t, now->every);
+    if (!is_full) begin_local(t, now->every);
 }
 
 static void trace(const struct training *t)
@@ -250,12 +267,14 @@ static void train(struct training *t)
     t->begin_s = now_s();
     for (bool goes_on = true; goes_on;) {
         const struct tutti_adapt_settings *const now = tutti_adapt_current(t->adapt);
-        if (t->server != NULL) {
+        if (t->server != NULL && !t->settings->adapts_server) {
             step_on_server(t, now);
             goes_on = look_at_clock(t);
             continue;
         }
-        if (t->local != NULL)
+        if (t->server != NULL)
+            step_on_server(t, now);
+        else if (t->local != NULL)
             steps_alone(t, now);
         else
             step_together(t, now);
@@ -285,8 +304,9 @@ static const char usage[] =
     "  --encoding NAME      of gradients on their way, such as bfloat16/hosts (default: none)\n"
     "  --seed N             of the samples (default: 0)\n"
     "  --server MODE        rank 0 is a parameter server, and its clock is synchronous, bounded,\n"
-    "                       asynchronous or quorum; there is no --mode then\n"
-    "  --staleness N        with bounded (default: 3)\n"
+    "                       asynchronous or quorum; or adapt: synchronous, and bounded while\n"
+    "                       a worker is slow. There is no --mode then\n"
+    "  --staleness N        when bounded (default: 3)\n"
     "  --quorum N           with quorum: so many workers (default: all but one)\n";
 
 static int wrong_use(const char *what)
@@ -303,10 +323,10 @@ static bool parse_number(const char *text, double least, double most, double *nu
     return errno == 0 && end != text && *end == '\0' && *number >= least && *number <= most;
 }
 
-/* Which of four; -1: none. */
-static int find_word(const char *word, const char *const words[4])
+/* Which of them; -1: none. */
+static int find_word(const char *word, const char *const *words, int count)
 {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < count; i++)
         if (strcmp(word, words[i]) == 0) return i;
     return -1;
 }
@@ -314,13 +334,18 @@ static int find_word(const char *word, const char *const words[4])
 static bool parse_option(const char *name, const char *value, struct settings *s)
 {
     static const char *const modes[] = {"adapt", "full", "local", "diloco"};
-    static const char *const clocks[] = {"synchronous", "bounded", "asynchronous", "quorum"};
+    static const char *const clocks[] = {"synchronous", "bounded", "asynchronous", "quorum",
+                                         "adapt"};
     double number;
     int chosen;
-    if (strcmp(name, "--mode") == 0 && (chosen = find_word(value, modes)) >= 0)
+    if (strcmp(name, "--mode") == 0 && (chosen = find_word(value, modes, 4)) >= 0)
         return s->mode = (enum mode)chosen, true;
-    if (strcmp(name, "--server") == 0 && (chosen = find_word(value, clocks)) >= 0)
-        return s->server_mode = (enum tutti_server_mode)chosen, s->serves = true;
+    if (strcmp(name, "--server") == 0 && (chosen = find_word(value, clocks, 5)) >= 0) {
+        s->serves = true;
+        s->adapts_server = chosen == 4;
+        s->server_mode = chosen == 4 ? TUTTI_SERVER_SYNCHRONOUS : (enum tutti_server_mode)chosen;
+        return true;
+    }
     if (strcmp(name, "--staleness") == 0 && parse_number(value, 0, 1e6, &number))
         return s->staleness = (int)number, true;
     if (strcmp(name, "--quorum") == 0 && parse_number(value, 1, RANKS_MAX, &number))
@@ -371,22 +396,21 @@ static void begin_server(struct training *t, struct tutti_comm *world)
     table.rate = s->rate;
     options.tables = &table, options.table_count = 1;
     options.server_ranks = (int[]){0}, options.server_count = 1;
-    options.mode = s->server_mode;
-    options.staleness = s->staleness;
-    options.quorum = s->quorum > 0 ? s->quorum : size > 2 ? size - 2 : 1;
+    options.mode = TUTTI_SERVER_ASYNCHRONOUS; /* until all have begun */
     options.average = 1;
     check(tutti_server_create(&options, world, &t->server), "making a parameter server");
     check(tutti_comm_split(world, rank == 0 ? TUTTI_NO_COLOR : 0, rank, NULL, &t->comm),
           "meeting the other workers");
 }
 
-/* The server begins with what all workers begin with, before it gets a gradient. */
+/* The server begins with what all workers begin with, before it gets a gradient. Every worker ends a
+ * clock here, in a mode in which none waits for another, and the change of the mode lets all wait. */
 static void set_first(struct training *t)
 {
     const struct tutti_server_part all = {0, NULL, 0, t->parameters};
     if (my_rank == 0) check(tutti_server_set(t->server, &all, 1, NULL), "setting parameters");
     check(tutti_server_tick(t->server, NULL), "setting parameters");
-    check(tutti_barrier(t->comm), "beginning together");
+    change_server(t, t->settings->server_mode, t->settings->staleness);
 }
 
 /* The two policies, or none of them with a mode of its own. */
@@ -401,8 +425,9 @@ static void begin(struct training *t)
     const struct settings *const s = t->settings;
     void *memory;
     noise.batch_max = 4096;
-    slow.synchrony =
-        TUTTI_SYNCHRONY_LOCAL; /* which this program has in place of bounded staleness */
+    /* A program that averages gradients has local steps in place of bounded staleness. */
+    slow.synchrony = s->serves ? TUTTI_SYNCHRONY_BOUNDED : TUTTI_SYNCHRONY_LOCAL;
+    slow.staleness = s->staleness;
     slow.every = s->every;
     first.batch = (uint64_t)s->batch;
     first.rate = s->rate;
@@ -414,8 +439,10 @@ static void begin(struct training *t)
     model_begin(t->parameters);
     t->first_loss = model_judge(t->parameters);
     if (t->server != NULL) set_first(t);
-    check(tutti_adapt_create(policies, s->mode == MODE_ADAPT && !s->serves ? 2 : 0, &first, NULL,
-                             t->comm, &t->adapt),
+    /* The server's learning rate stays. */
+    const struct tutti_adapt_policy *const chosen = s->serves ? &policies[1] : policies;
+    const size_t count = s->serves ? s->adapts_server : s->mode == MODE_ADAPT ? 2 : 0;
+    check(tutti_adapt_create(chosen, count, &first, NULL, t->comm, &t->adapt),
           "beginning to adapt");
     t->sample = (struct tutti_adapt_sample)TUTTI_ADAPT_SAMPLE_INIT;
     if (s->mode <= MODE_FULL || s->serves) return;

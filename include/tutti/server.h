@@ -44,6 +44,8 @@
  *     QUORUM         when `quorum` workers have ended a clock since the last step. Later updates
  *                    are part of the next step
  *
+ * tutti_server_change_mode changes the mode between two steps, when all workers ask for it.
+ *
  * Pulls return the values after the step of this worker's last update, or after a later step.
  * tutti_server_step_read tells which workers took part in a step.
  *
@@ -323,6 +325,34 @@ tutti_server_wait(struct tutti_server_operation **operation);
 /* The same without blocking: IN_PROGRESS leaves the operation as it is. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_test(struct tutti_server_operation **operation);
+
+/* --------------------------------------------------------------------------- another mode */
+
+/* A mode, with what belongs to it: as in struct tutti_server_options. */
+struct tutti_server_change {
+    size_t size_bytes; /* sizeof(struct tutti_server_change); TUTTI_SERVER_CHANGE_INIT sets it */
+    enum tutti_server_mode mode;
+    int staleness; /* for BOUNDED */
+    int quorum;    /* for QUORUM */
+    int reserved;  /* 0 */
+};
+#define TUTTI_SERVER_CHANGE_INIT                                              \
+    {                                                                         \
+        sizeof(struct tutti_server_change), TUTTI_SERVER_SYNCHRONOUS, 0, 0, 0 \
+    }
+
+/* Changes the mode of the servers, when all workers that are left have called it with the same
+ * `change`: between two steps, and between two clocks of each worker. Blocks until then, at most
+ * until the deadline of `options`, which may be NULL. So workers call it behind as many clocks each,
+ * and also to meet: a job may begin ASYNCHRONOUS, so that one worker can set values and tick alone, and
+ * then change to its mode. A worker that waits here ends no clock, and a quorum does not count it. Only
+ * workers. MISMATCH: workers asked for different modes, and the mode stays; all are told which two.
+ * TIMEOUT: the message names the workers that have not asked; call it again with the same change, or
+ * tick instead. INVALID_OPTIONS: as for tutti_server_create. INVALID_REQUEST: a tick is not over.
+ * Otherwise as tutti_server_tick. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_change_mode(struct tutti_server *server, const struct tutti_server_change *change,
+                         const struct tutti_server_call_options *options);
 
 /* ---------------------------------------------------------------------------------------- results */
 

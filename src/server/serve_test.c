@@ -427,8 +427,8 @@ CHANGE(a_row_out_of_range, wire->part = ((struct server_request_part){1, 1, 1});
        wire->request.payload_bytes = 16; memcpy(values, &(int64_t){ROWS}, sizeof(int64_t)))
 
 static const struct nonsense all_nonsense[] = {
-    {"no request", other_magic},     {"version 2", other_version},
-    {"kind is 11", other_kind},      {"kind is 9", a_servers_kind},
+    {"no request", other_magic},     {"version 3", other_version},
+    {"kind is 12", other_kind},      {"kind is 10", a_servers_kind},
     {"number is 2", later_sequence}, {"number is 0", no_sequence},
     {"slot 64", a_slot_too_high},    {"encoding is 200", unknown_encoding},
     {"clock 5", other_clock},        {"no table 2", other_table},

@@ -541,6 +541,22 @@ enum tutti_status tutti_server_test(struct tutti_server_operation **operation)
     return finish(operation, "tutti_server_test", false);
 }
 
+enum tutti_status tutti_server_change_mode(struct tutti_server *server,
+                                           const struct tutti_server_change *change,
+                                           const struct tutti_server_call_options *options)
+{
+    static const char who[] = "tutti_server_change_mode";
+    struct tutti_server_change own = TUTTI_SERVER_CHANGE_INIT;
+    struct tutti_server_call_options how;
+    struct worker_clock_rule rule;
+    TRY(check_server(who, server));
+    TRY(read_options(who, options, &how));
+    if (change == NULL) return error_set(TUTTI_INVALID_OPTIONS, "%s: change is NULL", who);
+    TRY(SIZED_READ("tutti_server_change_mode: change", tutti_server_change, change, &own));
+    TRY(server_rule_of(who, &own, server->setup.division.worker_count, &rule));
+    return worker_change(server->worker_end, who, &rule, &how);
+}
+
 /* -------------------------------------------------------------------------------------- results */
 
 enum tutti_status tutti_server_step_read(struct tutti_server *server, uint64_t number, int *ranks,

@@ -250,6 +250,32 @@ bool worker_is_unfinished(const struct worker *worker)
     return worker->is_unfinished;
 }
 
+enum tutti_status worker_change(struct worker *worker, const char *function,
+                                const struct worker_clock_rule *rule,
+                                const struct tutti_server_call_options *options)
+{
+    const uint64_t timeout_ns = timeout_of(worker, options);
+    TRY(worker_check_launch(worker, function, 1, true));
+    if (worker->has_tick)
+        return error_set(TUTTI_INVALID_REQUEST, "%s: a tick that timed out is not over", function);
+    struct tutti_server_operation *const own = operation_create(worker, function, SERVER_CHANGE);
+    if (own == NULL) return TUTTI_NO_MEMORY;
+    const struct server_request head = {.kind = SERVER_CHANGE,
+                                        .clock = worker->changes,
+                                        .number = rule->staleness,
+                                        .left_count = (uint64_t)rule->quorum,
+                                        .timeout_ns = timeout_ns};
+    enum tutti_status status = plain_leg(&own->legs[0], &head);
+    if (status == TUTTI_OK) {
+        start_legs(own, with_grace(timeout_ns));
+        (void)leg_finish(&own->legs[0], true);
+        status = result_of(own);
+        if (status == TUTTI_OK || status == TUTTI_MISMATCH) worker->changes++;
+    }
+    operation_free(own);
+    return status;
+}
+
 static void read_step(const struct worker *worker, const struct worker_leg *leg, int *ranks,
                       size_t rank_capacity, struct tutti_server_step *step)
 {

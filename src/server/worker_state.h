@@ -54,6 +54,7 @@ struct worker {
     bool has_tick;      /* the last one is not over */
     bool is_unfinished; /* nor the push, tick and pull that it is a part of, after a TIMEOUT */
     struct tutti_server_operation *tick; /* which has not been waited for */
+    uint64_t changes;                    /* of the mode that were answered */
     uint64_t pushes, pulls, bytes;
 };
 

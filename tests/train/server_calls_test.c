@@ -1,5 +1,5 @@
 /* server_calls_test.c - calls of parameter servers at their limits: as many parts as there are, calls
- * that time out and go on, workers that are silent, and workers that push too much. */
+ * that time out and go on, workers that are silent, workers that push too much, other modes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -216,6 +216,96 @@ static void a_worker_is_told_that_it_pushed_too_much(void **state)
     expect_good(4, RANKS_DEFAULT, pushes_too_much, &(int64_t){1});
 }
 
+/* ------------------------------------------------------------------------------------ other modes */
+
+static struct tutti_server_change change_to(enum tutti_server_mode mode, int staleness, int quorum)
+{
+    struct tutti_server_change change = TUTTI_SERVER_CHANGE_INIT;
+    change.mode = mode, change.staleness = staleness, change.quorum = quorum;
+    return change;
+}
+
+struct changed {
+    size_t servers;
+    _Atomic int *may_go;
+};
+
+/* From asynchronous, where one worker ticks alone, to synchronous, bounded and a quorum. */
+static int changes(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    const struct changed *const changed = context;
+    const size_t servers = changed->servers;
+    const int workers = size - (int)servers, worker = rank - (int)servers;
+    struct tutti_server *server;
+    struct tutti_server_options options = options_of(servers);
+    float ones[SMALL] = {1, 1, 1, 1, 1, 1, 1}, got[SMALL];
+    const struct tutti_server_part push = {LITTLE, NULL, 0, ones}, pull = {LITTLE, NULL, 0, got};
+    (void)seed;
+    options.mode = TUTTI_SERVER_ASYNCHRONOUS;
+    RANKS_EXPECT(tutti_server_create(&options, comm, &server) == TUTTI_OK);
+    struct tutti_server_change to = change_to(TUTTI_SERVER_SYNCHRONOUS, 0, 0);
+    if (worker < 0) {
+        RANKS_EXPECT(tutti_server_change_mode(server, &to, NULL) == TUTTI_INVALID_RANK);
+        RANKS_EXPECT(tutti_server_serve(server) == TUTTI_OK);
+        return tutti_server_free(server) != TUTTI_OK;
+    }
+    for (int i = 0; i < 5; i++) RANKS_EXPECT(tutti_server_tick(server, NULL) == TUTTI_OK);
+    RANKS_EXPECT(tutti_server_change_mode(server, &to, NULL) == TUTTI_OK);
+    for (int clock = 1; clock <= 3; clock++) {
+        RANKS_EXPECT(tutti_server_push_pull(server, &push, 1, &pull, 1, NULL) == TUTTI_OK);
+        RANKS_EXPECT(got[0] == -(float)(workers * clock));
+    }
+    to = change_to(TUTTI_SERVER_BOUNDED, 2, 0);
+    RANKS_EXPECT(tutti_server_change_mode(server, &to, NULL) == TUTTI_OK);
+    /* The bound is 2: each worker can end so many clocks before the others begin theirs. */
+    for (int clock = 0; clock < 2; clock++)
+        RANKS_EXPECT(tutti_server_tick(server, NULL) == TUTTI_OK);
+    to = change_to(TUTTI_SERVER_QUORUM, 0, workers);
+    struct tutti_server_call_options soon = TUTTI_SERVER_CALL_OPTIONS_INIT;
+    soon.timeout_ns = 20000000;
+    if (worker == 0) {
+        RANKS_EXPECT(tutti_server_change_mode(server, &to, &soon) == TUTTI_TIMEOUT);
+        RANKS_EXPECT(says("the change of the mode still waits for the worker at rank"));
+        atomic_store(changed->may_go, 1);
+    }
+    while (atomic_load(changed->may_go) == 0) ranks_nap_ms(1);
+    RANKS_EXPECT(tutti_server_change_mode(server, &to, NULL) == TUTTI_OK);
+    RANKS_EXPECT(tutti_server_push_pull(server, &push, 1, &pull, 1, NULL) == TUTTI_OK);
+    RANKS_EXPECT(got[0] == -(float)(workers * 4));
+    return tutti_server_free(server) != TUTTI_OK;
+}
+
+static int changes_differently(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                               void *context)
+{
+    struct tutti_server *server;
+    struct tutti_server_options options = options_of(1);
+    (void)seed, (void)context, (void)size;
+    RANKS_EXPECT(tutti_server_create(&options, comm, &server) == TUTTI_OK);
+    if (rank == 0) return tutti_server_free(server) != TUTTI_OK;
+    struct tutti_server_change to = change_to(TUTTI_SERVER_BOUNDED, rank, 0);
+    RANKS_EXPECT(tutti_server_change_mode(server, &to, NULL) == TUTTI_MISMATCH);
+    RANKS_EXPECT(says("asks for the mode bounded by ") || says("asked for different modes"));
+    to.staleness = -1;
+    RANKS_EXPECT(tutti_server_change_mode(server, &to, NULL) == TUTTI_INVALID_OPTIONS);
+    to = change_to(TUTTI_SERVER_QUORUM, 0, 4); /* of 3 */
+    RANKS_EXPECT(tutti_server_change_mode(server, &to, NULL) == TUTTI_INVALID_OPTIONS);
+    RANKS_EXPECT(tutti_server_change_mode(server, NULL, NULL) == TUTTI_INVALID_OPTIONS);
+    to = change_to(TUTTI_SERVER_BOUNDED, 3, 0);
+    if (rank == 3) return tutti_server_free(server) != TUTTI_OK; /* and is not waited for */
+    RANKS_EXPECT(tutti_server_change_mode(server, &to, NULL) == TUTTI_OK);
+    return tutti_server_free(server) != TUTTI_OK;
+}
+
+static void workers_change_the_mode_together(void **state)
+{
+    (void)state;
+    for (size_t servers = 1; servers <= 2; servers++)
+        expect_good(3 + (int)servers, RANKS_DEFAULT, changes,
+                    &(struct changed){servers, ranks_share(sizeof(_Atomic int))});
+    expect_good(4, RANKS_DEFAULT, changes_differently, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +313,7 @@ int main(void)
         cmocka_unit_test(what_timed_out_goes_on_and_pushes_nothing_twice),
         cmocka_unit_test(a_server_says_which_worker_is_silent),
         cmocka_unit_test(a_worker_is_told_that_it_pushed_too_much),
+        cmocka_unit_test(workers_change_the_mode_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,6 +47,24 @@ def test_serving_can_be_interrupted_and_names_a_silent_worker(comm):
         comm.barrier()
 
 
+@pytest.mark.ranks(4)
+def test_workers_change_the_mode_together(comm):
+    with server.Server(comm, tables_of(), timeout=10, mode="asynchronous") as tables:
+        if not tables.is_worker:
+            return tables.serve()
+        if comm.rank == 1:
+            tables.set({"scale": np.zeros(2, np.float32)})
+        tables.tick()
+        tables.change_mode("synchronous")
+        assert np.array_equal(tables.push_pull({}, {"scale": None})["scale"], np.zeros(2))
+        assert tables.step().members == (1, 2, 3)
+        with pytest.raises(tutti.Mismatch, match="asks for the mode|asked for different modes"):
+            tables.change_mode("bounded", staleness=comm.rank)
+        with pytest.raises(tutti.InvalidArgument, match="quorum from 1"):
+            tables.change_mode("quorum", quorum=4)
+        tables.change_mode("quorum", quorum=2)
+
+
 @pytest.mark.ranks(3)
 def test_a_call_that_timed_out_goes_on(comm):
     with server.Server(comm, tables_of(), timeout=10) as tables:

@@ -141,7 +141,7 @@ def expect_the_training_of_torch(comm):
 
 def expect_one_beginning(comm):
     """Also where workers wait for nobody: all have the parameters of the lowest, rank 1."""
-    for mode in ({"mode": "asynchronous"}, {"mode": "quorum", "quorum": 1}, {"mode": "bounded", "staleness": 3}):
+    for mode in ({"mode": "asynchronous"}, {"mode": "quorum", "quorum": 2}, {"mode": "bounded", "staleness": 3}):
         torch.manual_seed(comm.rank)
         model = torch.nn.Linear(30, 40)
         with tutti_torch.server.Optimizer(model, comm, timeout=30, **mode) as optimizer:

@@ -386,6 +386,10 @@ class ServerOptions(ctypes.Structure):
     ]
 
 
+class ServerChange(ctypes.Structure):
+    _fields_ = [("size_bytes", Size), ("mode", Int), ("staleness", Int), ("quorum", Int), ("reserved", Int)]
+
+
 class ServerPart(ctypes.Structure):
     _fields_ = [("table", Size), ("rows", Pointer), ("row_count", Size), ("values", Pointer)]
 
@@ -555,6 +559,7 @@ FUNCTIONS = {
     "server_wait": (Int, (Pointer,)),
     "server_test": (Int, (Pointer,)),
     "server_step_read": (Int, (Pointer, ctypes.c_uint64, Pointer, Size, Pointer)),
+    "server_change_mode": (Int, (Pointer, Pointer, Pointer)),
     "server_count": (Int, (Pointer, Pointer)),
 }
 for _name, _arguments in OPERATION_ARGUMENTS.items():

@@ -574,6 +574,22 @@ class Server:
         """Starts tick() and returns at once; a pull that is started afterwards waits for it."""
         return self._start(library.server_tick_start, how, None, None)
 
+    def change_mode(
+        self, mode: str, *, staleness: SupportsIndex = 0, quorum: SupportsIndex = 0, **how: "Unpack[CallOptions]"
+    ) -> None:
+        """Changes the mode, when all workers have called this with the same arguments, behind as many clocks each.
+
+        Blocks until then. Workers that ask for different modes get Mismatch, and the mode stays.
+        """
+        change = _header.ServerChange(
+            ctypes.sizeof(_header.ServerChange),
+            _mode(mode),
+            integer("staleness", staleness, 0, Status.INVALID_OPTIONS),
+            integer("quorum", quorum, 0, Status.INVALID_OPTIONS),
+        )
+        with self._lock:
+            check(library.server_change_mode(self._open, ctypes.byref(change), ctypes.byref(_call_options(how))))
+
     def step(self, number: SupportsIndex = 0) -> Step:
         """Which workers took part in a step; 0: in the step of this worker's last update. Only workers."""
         found = _header.ServerStep(size_bytes=ctypes.sizeof(_header.ServerStep))

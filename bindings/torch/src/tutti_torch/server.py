@@ -110,13 +110,15 @@ class Optimizer:
             for name, parameter in self._parameters.items()
         ]
         tables += [module._table(name) for name, module in self._embeddings.items()]
-        self.server = server.Server(comm, tables, **options)
+        mode = {key: options.pop(key) for key in ("mode", "staleness", "quorum") if key in options}
+        self.server = server.Server(comm, tables, mode="asynchronous", **options)
         for module in self._embeddings.values():
             module._server = self.server if self.is_worker else None
-        self._begin(comm, self.is_worker and _is_lowest(comm, options))
+        self._begin(comm, self.is_worker and _is_lowest(comm, options), {"mode": "synchronous", **mode})
 
-    def _begin(self, comm: Communicator, is_lowest: bool) -> None:
-        """In every mode, the lowest worker's parameters are on all servers before another worker pulls."""
+    def _begin(self, comm: Communicator, is_lowest: bool, mode: Dict[str, Any]) -> None:
+        """In every mode, the lowest worker's parameters are on all servers before another worker pulls. Until then no worker
+        waits for another in a clock: a quorum might not come about."""
         if is_lowest:
             self.server.set({name: _numbers(p).flatten().numpy() for name, p in self._parameters.items()})
         if self.is_worker:
@@ -124,6 +126,8 @@ class Optimizer:
         if is_lowest:
             self.pull()  # waits for its update on each server
         comm.barrier()
+        if self.is_worker:
+            self.server.change_mode(**mode)
         if self.is_worker and not is_lowest:
             self.pull()
 
