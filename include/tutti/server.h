@@ -341,7 +341,7 @@ struct tutti_server_change {
         sizeof(struct tutti_server_change), TUTTI_SERVER_SYNCHRONOUS, 0, 0, 0 \
     }
 
-/* Changes the mode of the servers, when all workers that are left have called it with the same
+/* Changes the mode of `server`, when all workers that are left have called it with the same
  * `change`: between two steps, and between two clocks of each worker. Blocks until then, at most
  * until the deadline of `options`, which may be NULL. So workers call it behind as many clocks each,
  * and also to meet: a job may begin ASYNCHRONOUS, so that one worker can set values and tick alone, and
