@@ -26,11 +26,11 @@ static enum tutti_status fill(const struct server_ends *ends, const struct serve
     const struct division_table *const table = &ends->division->tables[part->table];
     const size_t elements = part->count * (part->is_rows ? table->width : 1);
     float *const own = update_entry_values(entry);
+    if (elements == 0) return TUTTI_OK;
     if (part->is_rows) {
         memcpy(update_entry_rows(entry), rows, part->count * sizeof(int64_t));
         TRY(server_rows_check(ends, part->table, part->count, update_entry_rows(entry)));
     }
-    if (elements == 0) return TUTTI_OK;
     if (request->encoding == TUTTI_ENCODING_NONE)
         memcpy(own, values, elements * sizeof(float));
     else

@@ -45,7 +45,7 @@ enum { MANY = TUTTI_SERVER_PARTS };
 struct many {
     struct tutti_server_table tables[MANY];
     struct tutti_server_part parts[MANY];
-    char names[MANY][8];
+    char names[MANY][16];
     float values[MANY];
 };
 
