@@ -19,11 +19,36 @@
 
 /* ------------------------------------------------------------------------------------- the thread */
 
-static void lose_failed_worker(struct serve *serve, int worker)
+/* A push that cannot be kept is answered: its worker is told more than that it is gone. */
+static bool tell_why(struct serve *serve, int worker, enum tutti_status status, const char *why)
+{
+    const struct server_request *const request = &serve->workers[worker].request;
+    if (status != TUTTI_NO_MEMORY || (request->kind != SERVER_PUSH && request->kind != SERVER_SET))
+        return false;
+    return serve_answer_failure(serve, worker, request->slot, status, why) == TUTTI_OK;
+}
+
+/* refused: the status with which its request was refused, if it was. */
+static void lose_failed_worker(struct serve *serve, int worker, enum tutti_status refused)
 {
     char why[200];
     error_copy(why, sizeof why);
+    serve->workers[worker].is_told = tell_why(serve, worker, refused, why);
     serve_lose_worker(serve, worker, why);
+}
+
+/* A worker that was told why it is gone ends the connection. What it had on its way then is ignored, but
+ * not more than it can have. */
+static void await_its_end(struct serve_worker *worker)
+{
+    bool has_come = false;
+    if (worker->line.state == LINE_CLOSED) return;
+    enum tutti_status status = line_take(&worker->line, &has_come);
+    if (status == TUTTI_OK) status = line_reap(&worker->line);
+    if (status == TUTTI_OK && has_come && worker->ignored_count++ < SERVER_SLOTS)
+        status = line_listen(&worker->line);
+    if (status != TUTTI_OK || worker->ignored_count > SERVER_SLOTS)
+        line_close(&worker->line, "the worker is gone");
 }
 
 /* Whether anything changed. */
@@ -31,18 +56,23 @@ static bool look_after_worker(struct serve *serve, int i)
 {
     struct serve_worker *const worker = &serve->workers[i];
     bool has_come = false;
-    if (worker->presence != SERVE_THERE) return false;
+    enum tutti_status refused = TUTTI_OK;
+    if (worker->presence != SERVE_THERE) {
+        await_its_end(worker);
+        return false;
+    }
     enum tutti_status status = line_take(&worker->line, &has_come);
     if (status == TUTTI_OK) status = line_reap(&worker->line);
     if (status == TUTTI_OK && has_come) {
-        status = serve_hear_worker(serve, i);
+        worker->heard_ns = clock_now_ns();
+        status = refused = serve_hear_worker(serve, i);
         serve->seen.refused += status != TUTTI_OK;
     }
     if (status == TUTTI_OK && worker->presence == SERVE_THERE) status = serve_go_on(serve, i);
     if (status == TUTTI_OK && worker->has_failed)
         status = error_set(TUTTI_NO_MEMORY, "no memory for an answer");
     if (status != TUTTI_OK)
-        lose_failed_worker(serve, i);
+        lose_failed_worker(serve, i, refused);
     else if (worker->leaves && !line_is_sending(&worker->line))
         serve_lose_worker(serve, i, NULL);
     return has_come || worker->presence != SERVE_THERE;
@@ -63,10 +93,24 @@ static bool look_after_peer(struct serve *serve, int i)
     return true;
 }
 
+/* Such a worker says nothing, and is not to blame for it. */
+static bool waits_for_us(const struct serve_worker *worker)
+{
+    return worker->has_ended || worker->awaits_tick || worker->queued_count > 0;
+}
+
+static void note_who_waits(struct serve *serve)
+{
+    const uint64_t now = clock_now_ns();
+    for (int i = 0; i < serve->config.division->worker_count; i++)
+        if (waits_for_us(&serve->workers[i])) serve->workers[i].heard_ns = now;
+}
+
 /* A change may let a worker go on that was looked after before: then all are looked after again. */
 static bool look_after_all(struct serve *serve)
 {
     bool has_changed = false;
+    note_who_waits(serve);
     for (int i = 0; i < serve->peer_count; i++) has_changed |= look_after_peer(serve, i);
     for (int i = 0; i < serve->config.division->worker_count; i++)
         has_changed |= look_after_worker(serve, i);
@@ -76,10 +120,23 @@ static bool look_after_all(struct serve *serve)
     return has_changed;
 }
 
+/* The worker that has been silent for the longest time; -1: none that is there. */
+static int find_silent(const struct serve *serve)
+{
+    int silent = -1;
+    for (int i = 0; i < serve->config.division->worker_count; i++) {
+        const struct serve_worker *const worker = &serve->workers[i];
+        if (worker->line.state == LINE_CLOSED || waits_for_us(worker)) continue;
+        if (silent < 0 || worker->heard_ns < serve->workers[silent].heard_ns) silent = i;
+    }
+    return silent;
+}
+
 /* For what others ask. */
 static void publish(struct serve *serve)
 {
     const bool is_over = serve_is_over(serve);
+    const int silent = find_silent(serve);
     pthread_mutex_lock(&serve->lock);
     serve->counters = serve->seen;
     serve->counters.steps = serve->steps;
@@ -87,6 +144,8 @@ static void publish(struct serve *serve)
     for (int i = 0; i < serve->config.division->worker_count; i++)
         serve->counters.workers += serve->workers[i].presence == SERVE_THERE;
     serve->is_over = is_over;
+    serve->silent = silent;
+    serve->silent_since_ns = silent >= 0 ? serve->workers[silent].heard_ns : 0;
     serve->result = serve->broken;
     pthread_cond_broadcast(&serve->changed);
     pthread_mutex_unlock(&serve->lock);
@@ -197,6 +256,7 @@ static void set_up(struct serve *serve)
             division_dense(division, t, serve->config.server, &serve->firsts[t], &share);
     }
     for (int i = 0; i < division->worker_count; i++) {
+        serve->workers[i].heard_ns = clock_now_ns();
         update_init(&serve->workers[i].open);
         update_init(&serve->workers[i].ended);
     }
@@ -237,6 +297,7 @@ enum tutti_status serve_create(const struct serve_config *config, struct serve *
     }
     serve->config = *config;
     serve->event_fd = -1;
+    serve->silent = -1;
     serve->generation = process_generation();
     pthread_mutex_init(&serve->lock, NULL);
     pthread_cond_init(&serve->changed, NULL);
@@ -259,27 +320,61 @@ static bool is_of_parent(const struct serve *serve)
     return serve->generation != process_generation();
 }
 
-static enum tutti_status say_who_is_there(struct serve *serve)
+/* With the lock. */
+static enum tutti_status say_who_is_silent(const struct serve *serve)
 {
-    return error_set(TUTTI_TIMEOUT, "%" PRIu64 " workers have not left, or not from all servers",
-                     serve->counters.workers);
+    const double seconds = 1e-9 * (double)(clock_now_ns() - serve->silent_since_ns);
+    const uint64_t there = serve->counters.workers;
+    if (serve->silent < 0)
+        return error_set(TUTTI_TIMEOUT,
+                         "%" PRIu64 " workers have not left, or not from all servers", there);
+    return error_set(TUTTI_TIMEOUT,
+                     "the worker at rank %d has said nothing for %.3g s; %" PRIu64
+                     " workers have not left",
+                     serve->config.worker_ranks[serve->silent], seconds, there);
 }
 
-enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns)
+enum tutti_status serve_say_who_is_there(struct serve *serve)
+{
+    pthread_mutex_lock(&serve->lock);
+    const enum tutti_status status = say_who_is_silent(serve);
+    pthread_mutex_unlock(&serve->lock);
+    return status;
+}
+
+static uint64_t end_of_silence(const struct serve *serve, uint64_t silence_ns)
+{
+    if (silence_ns == 0 || serve->silent < 0) return UINT64_MAX;
+    const uint64_t since = serve->silent_since_ns;
+    return silence_ns < UINT64_MAX - since ? since + silence_ns : UINT64_MAX;
+}
+
+/* With the lock: until something changes, or a deadline (UINT64_MAX: none) has passed. */
+static void wait_for_change(struct serve *serve, uint64_t deadline_ns)
 {
     const struct timespec until = {(time_t)(deadline_ns / 1000000000),
                                    (long)(deadline_ns % 1000000000)};
+    if (deadline_ns == UINT64_MAX)
+        pthread_cond_wait(&serve->changed, &serve->lock);
+    else
+        (void)pthread_cond_clockwait(&serve->changed, &serve->lock, CLOCK_MONOTONIC, &until);
+}
+
+enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns, uint64_t silence_ns)
+{
     enum tutti_status status = TUTTI_OK;
     if (is_of_parent(serve))
         return error_set(TUTTI_INVALID_COMM,
                          "the parameter server is one of this process's parent (fork)");
     pthread_mutex_lock(&serve->lock);
     while (!serve->is_over && status == TUTTI_OK) {
-        if (deadline_ns == UINT64_MAX)
-            pthread_cond_wait(&serve->changed, &serve->lock);
-        else if (pthread_cond_clockwait(&serve->changed, &serve->lock, CLOCK_MONOTONIC, &until) ==
-                 ETIMEDOUT)
-            status = say_who_is_there(serve);
+        const uint64_t silent_ns = end_of_silence(serve, silence_ns), now = clock_now_ns();
+        if (silent_ns <= now)
+            status = say_who_is_silent(serve);
+        else if (deadline_ns <= now)
+            status = TUTTI_IN_PROGRESS;
+        else
+            wait_for_change(serve, silent_ns < deadline_ns ? silent_ns : deadline_ns);
     }
     if (status == TUTTI_OK && serve->result != TUTTI_OK)
         status = error_set(serve->result, "%s", serve->why);

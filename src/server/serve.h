@@ -13,6 +13,7 @@
  *   3. A request is carried out once, whatever comes twice: each has the next number of its worker.
  *   4. A pull is answered when all clocks that its worker had ended are in steps.
  *   5. Memory is bounded: a worker's requests and update by `queue_bytes` each, requests by SERVER_SLOTS.
+ *   6. A worker whose push cannot be kept is told so, is gone from then on, and ends the connection.
  */
 #ifndef TUTTI_SERVER_SERVE_H
 #define TUTTI_SERVER_SERVE_H
@@ -45,10 +46,13 @@ struct serve_config {
 /* Starts to serve. In any case tables and communicators are the server's. On failure *serve is
  * NULL. */
 enum tutti_status serve_create(const struct serve_config *config, struct serve **serve);
-/* Waits until all workers are gone, on all servers, or until the deadline (UINT64_MAX: none).
- * TIMEOUT: the message says who is there; PROC_FAILED: a server died. INVALID_COMM: this is a
- * child of fork(), which has no servers. Any thread. */
-enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns);
+/* Waits until all workers are gone, on all servers; or until the deadline (UINT64_MAX: none):
+ * IN_PROGRESS. TIMEOUT: a worker has been silent for silence_ns (0: may be), and the message names
+ * it. PROC_FAILED: a server died. INVALID_COMM: this is a child of fork(), which has no servers. Any
+ * thread. */
+enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns, uint64_t silence_ns);
+/* TIMEOUT, with a message that names a worker that has not left. Any thread. */
+enum tutti_status serve_say_who_is_there(struct serve *serve);
 /* Saves the tables, in the server's thread, between two steps; until the deadline. TIMEOUT: that goes
  * on. INVALID_REQUEST: another thread saves. Any thread. */
 enum tutti_status serve_save(struct serve *serve, const char *folder, uint64_t deadline_ns);

@@ -224,11 +224,21 @@ void serve_answer_tick(struct serve *serve, int worker)
                      &(struct server_reply){.clock = to->decided, .step = to->tick_number});
 }
 
+void serve_answer_tick_failure(struct serve *serve, int worker, enum tutti_status status,
+                               const char *text)
+{
+    struct server_reply reply = {.status = (uint16_t)status};
+    snprintf(reply.text, sizeof reply.text, "%.200s", text);
+    if (serve->workers[worker].awaits_tick) answer_tick_with(serve, worker, &reply);
+}
+
 static void describe_awaited(const struct serve *serve, int worker, char *text, size_t bytes)
 {
     const int count = serve->config.division->worker_count;
     uint64_t *const awaited = calloc(rank_set_words(count), sizeof *awaited);
-    size_t used = (size_t)snprintf(text, bytes, "the clock still waits for the worker at rank");
+    size_t used =
+        (size_t)snprintf(text, bytes, "%s still waits for the worker at rank",
+                         serve->workers[worker].asks ? "the change of the mode" : "the clock");
     if (awaited == NULL) return;
     worker_clock_awaited(&serve->clock, worker, awaited);
     for (int i = 0; i < count && used < bytes; i++)
@@ -254,12 +264,8 @@ bool serve_answer_late_ticks(struct serve *serve, uint64_t now_ns)
 
 void serve_answer_broken(struct serve *serve)
 {
-    for (int i = 0; i < serve->config.division->worker_count; i++) {
-        if (!serve->workers[i].awaits_tick) continue;
-        struct server_reply reply = {.status = (uint16_t)serve->broken};
-        snprintf(reply.text, sizeof reply.text, "%.200s", serve->why);
-        answer_tick_with(serve, i, &reply);
-    }
+    for (int i = 0; i < serve->config.division->worker_count; i++)
+        serve_answer_tick_failure(serve, i, serve->broken, serve->why);
 }
 
 uint64_t serve_next_deadline(const struct serve *serve)

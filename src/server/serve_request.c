@@ -26,11 +26,11 @@ static enum tutti_status fill(const struct server_ends *ends, const struct serve
     const struct division_table *const table = &ends->division->tables[part->table];
     const size_t elements = part->count * (part->is_rows ? table->width : 1);
     float *const own = update_entry_values(entry);
+    if (elements == 0) return TUTTI_OK;
     if (part->is_rows) {
         memcpy(update_entry_rows(entry), rows, part->count * sizeof(int64_t));
         TRY(server_rows_check(ends, part->table, part->count, update_entry_rows(entry)));
     }
-    if (elements == 0) return TUTTI_OK;
     if (request->encoding == TUTTI_ENCODING_NONE)
         memcpy(own, values, elements * sizeof(float));
     else
@@ -87,6 +87,7 @@ static enum tutti_status take_values(struct serve *serve, int worker, const stru
 static void await_tick(struct serve_worker *from)
 {
     from->awaits_tick = true;
+    from->asks = from->request.kind == SERVER_CHANGE;
     from->tick_slot = from->request.slot;
     from->tick_deadline_ns = serve_deadline_of(&from->request);
 }
@@ -121,6 +122,17 @@ static enum tutti_status tick(struct serve *serve, int worker)
     return TUTTI_OK;
 }
 
+static enum tutti_status take_change(struct serve *serve, int worker)
+{
+    struct serve_worker *const from = &serve->workers[worker];
+    if (serve->broken != TUTTI_OK)
+        return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
+    await_tick(from);
+    TRY(serve_take_change(serve, worker));
+    serve_decide(serve); /* a quorum may need fewer now */
+    return TUTTI_OK;
+}
+
 static enum tutti_status take_pull(struct serve *serve, int worker, const struct server_ends *ends)
 {
     const struct serve_worker *const from = &serve->workers[worker];
@@ -152,6 +164,7 @@ static enum tutti_status repeat(struct serve *serve, int worker, const struct se
     switch (from->request.kind) {
     case SERVER_PULL: return take_pull(serve, worker, ends);
     case SERVER_TICK: return tick(serve, worker);
+    case SERVER_CHANGE: return take_change(serve, worker);
     case SERVER_RECORD: return serve_answer_record(serve, worker, &from->request);
     default:
         return serve_answer(serve, worker, from->request.slot, &(struct server_reply){0}, NULL);
@@ -181,6 +194,7 @@ static enum tutti_status carry_out(struct serve *serve, int worker, const struct
         serve->seen.bytes += server_reply_bytes(ends->division, request, from->parts);
         return take_pull(serve, worker, ends);
     case SERVER_TICK: return tick(serve, worker);
+    case SERVER_CHANGE: return take_change(serve, worker);
     case SERVER_LEAVE: return leave(serve, worker);
     default: return serve_answer_record(serve, worker, request);
     }

@@ -3,7 +3,8 @@
  *     serve.c            its thread: sleeps, looks after lines, starts and ends
  *       serve_request.c  what a request does
  *         serve_step.c   clocks and steps; what the loss of a worker or server changes
- *           serve_answer.c   answers that were waited for
+ *           serve_change.c   another mode, which all workers ask for
+ *             serve_answer.c   answers that were waited for
  */
 #ifndef TUTTI_SERVER_SERVE_STATE_H
 #define TUTTI_SERVER_SERVE_STATE_H
@@ -29,13 +30,17 @@ struct serve_worker {
     uint64_t decided; /* clocks that are in steps here */
     int has_count;    /* server 0: servers that have the whole update of the clock that ends */
     bool awaits_tick; /* server 0: the worker waits for an answer */
+    bool asks;        /* server 0: and this is to its question for another mode */
     uint32_t tick_slot;
     uint64_t tick_deadline_ns, tick_number;
     uint64_t queued_bytes; /* of pulls that wait */
     uint32_t queued_count;
-    bool is_held;    /* a tick that came before the step of the last one */
-    bool leaves;     /* and is gone once its answer is sent */
-    bool has_failed; /* an answer could not be sent */
+    bool is_held;      /* a tick that came before the step of the last one */
+    bool leaves;       /* and is gone once its answer is sent */
+    bool is_told;      /* in an answer why it is gone: it ends the connection itself */
+    int ignored_count; /* messages since then */
+    uint64_t heard_ns; /* when it last said something, or was last waiting for this server */
+    bool has_failed;   /* an answer could not be sent */
 };
 
 /* A pull that waits. */
@@ -87,6 +92,8 @@ struct serve {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     bool is_over;
+    int silent; /* the worker that has been silent for the longest time; -1: none that is there */
+    uint64_t silent_since_ns;
     enum tutti_status result;
     struct tutti_server_counters counters;
     struct serve_save {
@@ -115,6 +122,8 @@ enum tutti_status serve_answer_record(struct serve *serve, int worker,
                                       const struct server_request *request);
 /* Server 0: of a worker's tick that a step has; of ticks that are late, if any; of all, when broken. */
 void serve_answer_tick(struct serve *serve, int worker);
+void serve_answer_tick_failure(struct serve *serve, int worker, enum tutti_status status,
+                               const char *text);
 bool serve_answer_late_ticks(struct serve *serve, uint64_t now_ns);
 void serve_answer_broken(struct serve *serve);
 /* When a request of that timeout (0: none), which has just come, is late. */
@@ -122,8 +131,17 @@ uint64_t serve_deadline_of(const struct server_request *request);
 /* The next deadline of a tick or pull. */
 uint64_t serve_next_deadline(const struct serve *serve);
 
+/* ---------------------------------------------------------------------------------- serve_change.c */
+
+/* Server 0: a worker, which waits for an answer, asks for another mode. */
+enum tutti_status serve_take_change(struct serve *serve, int worker);
+/* Server 0: changes the mode if all have asked, and answers. */
+void serve_change_mode(struct serve *serve);
+
 /* ------------------------------------------------------------------------------------ serve_step.c */
 
+/* Server 0: changes the mode, and takes steps, if there is anything to do. */
+void serve_decide(struct serve *serve);
 /* A worker's update is complete here. */
 void serve_end_clock(struct serve *serve, int worker);
 /* Server 0: another server, or this one, has it. */

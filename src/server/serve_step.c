@@ -99,9 +99,10 @@ static void tell_all(struct serve *serve, const struct server_request *request, 
     for (int i = 0; i < serve->peer_count; i++) tell(serve, i, request, payload);
 }
 
-static void decide(struct serve *serve)
+void serve_decide(struct serve *serve)
 {
     const size_t bytes = rank_set_words(worker_count(serve)) * sizeof(uint64_t);
+    serve_change_mode(serve);
     while (serve->broken == TUTTI_OK && worker_clock_decide(&serve->clock, serve->members)) {
         const uint64_t left_count = (uint64_t)serve->clock.left_count;
         tell_all(serve,
@@ -123,7 +124,7 @@ void serve_hear_has(struct serve *serve, int worker, uint64_t clock)
     if (clock != serve->clock_workers[worker].clock) return; /* of a worker that is gone */
     if (++of->has_count < serve->config.division->server_count) return;
     of->has_count = 0;
-    if (worker_clock_end(&serve->clock, worker, clock) == WORKER_CLOCK_NEW) decide(serve);
+    if (worker_clock_end(&serve->clock, worker, clock) == WORKER_CLOCK_NEW) serve_decide(serve);
 }
 
 void serve_end_clock(struct serve *serve, int worker)
@@ -165,6 +166,7 @@ static void close_worker(struct serve *serve, int worker, const char *why)
     of->awaits_tick = false;
     update_clear(&of->open);
     serve_drop_pulls(serve, worker);
+    if (of->is_told && line_listen(&of->line) == TUTTI_OK) return;
     line_close(&of->line, why);
 }
 
@@ -188,7 +190,7 @@ void serve_lose_worker(struct serve *serve, int worker, const char *why)
         update_clear(&of->ended);
         of->has_ended = false;
     }
-    decide(serve);
+    serve_decide(serve);
 }
 
 void serve_lose_peer(struct serve *serve, int peer, const char *why)
@@ -207,7 +209,8 @@ void serve_lose_peer(struct serve *serve, int peer, const char *why)
 
 bool serve_is_over(struct serve *serve)
 {
-    if (left_here(serve) > 0) return false;
+    for (int i = 0; i < worker_count(serve); i++)
+        if (serve->workers[i].line.state != LINE_CLOSED) return false;
     bool all = true, is_sending = false;
     for (int i = 0; i < serve->peer_count; i++) all &= serve->peers[i].is_over;
     if (!serve->has_told_over && (all || !is_first(serve))) {

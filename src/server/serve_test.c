@@ -65,7 +65,7 @@ static int serve_both(int rank, struct tutti_comm **comms)
                                         .server_ranks = ranks,
                                         .worker_comms = comms};
     RANKS_EXPECT(serve_create(&config, &serve) == TUTTI_OK);
-    RANKS_EXPECT(serve_wait(serve, clock_now_ns() + 60000000000u) == TUTTI_OK);
+    RANKS_EXPECT(serve_wait(serve, clock_now_ns() + 60000000000u, 0) == TUTTI_OK);
     struct tutti_server_counters counters;
     serve_count(serve, &counters);
     RANKS_EXPECT(counters.workers == 0);
@@ -304,7 +304,7 @@ static int asks_and_does_not_listen(struct tutti_comm *comm, int rank, int size,
         serve_count(serve, &counters);
         RANKS_EXPECT(counters.pulls < ASKED / 2);
         RANKS_EXPECT(tutti_send(&go, 1, TUTTI_UINT8, 1, 0, comm) == TUTTI_OK);
-        RANKS_EXPECT(serve_wait(serve, clock_now_ns() + 60000000000u) == TUTTI_OK);
+        RANKS_EXPECT(serve_wait(serve, clock_now_ns() + 60000000000u, 0) == TUTTI_OK);
         serve_free(serve);
         return 0;
     }
@@ -352,7 +352,7 @@ static int spoils_a_step(struct tutti_comm *comm, int rank, int size, uint64_t s
                                             .worker_comms = made,
                                             .server_comms = made + 1};
         RANKS_EXPECT(serve_create(&config, &serve) == TUTTI_OK);
-        RANKS_EXPECT(serve_wait(serve, clock_now_ns() + 60000000000u) == TUTTI_NO_MEMORY);
+        RANKS_EXPECT(serve_wait(serve, clock_now_ns() + 60000000000u, 0) == TUTTI_NO_MEMORY);
         serve_free(serve);
         return 0;
     }
@@ -427,8 +427,8 @@ CHANGE(a_row_out_of_range, wire->part = ((struct server_request_part){1, 1, 1});
        wire->request.payload_bytes = 16; memcpy(values, &(int64_t){ROWS}, sizeof(int64_t)))
 
 static const struct nonsense all_nonsense[] = {
-    {"no request", other_magic},     {"version 2", other_version},
-    {"kind is 11", other_kind},      {"kind is 9", a_servers_kind},
+    {"no request", other_magic},     {"version 3", other_version},
+    {"kind is 12", other_kind},      {"kind is 10", a_servers_kind},
     {"number is 2", later_sequence}, {"number is 0", no_sequence},
     {"slot 64", a_slot_too_high},    {"encoding is 200", unknown_encoding},
     {"clock 5", other_clock},        {"no table 2", other_table},

@@ -239,11 +239,28 @@ enum tutti_status tutti_server_create(const struct tutti_server_options *options
     return error_set(status, "%s", message);
 }
 
+static uint64_t after(uint64_t timeout_ns)
+{
+    const uint64_t now = clock_now_ns();
+    return timeout_ns < INT64_MAX - now ? now + timeout_ns : INT64_MAX;
+}
+
+static enum tutti_status serve_until(struct tutti_server *server, uint64_t deadline_ns,
+                                     const char *who)
+{
+    if (server == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: server is NULL", who);
+    if (server->serve == NULL) return TUTTI_OK;
+    return say_where(serve_wait(server->serve, deadline_ns, server->setup.serve_timeout_ns), who);
+}
+
 enum tutti_status tutti_server_serve(struct tutti_server *server)
 {
-    if (server == NULL)
-        return error_set(TUTTI_INVALID_BUFFER, "tutti_server_serve: server is NULL");
-    return server->serve != NULL ? serve_wait(server->serve, UINT64_MAX) : TUTTI_OK;
+    return serve_until(server, UINT64_MAX, "tutti_server_serve");
+}
+
+enum tutti_status tutti_server_serve_for(struct tutti_server *server, uint64_t wait_ns)
+{
+    return serve_until(server, after(wait_ns), "tutti_server_serve_for");
 }
 
 enum tutti_status tutti_server_save(struct tutti_server *server, const char *folder)
@@ -254,9 +271,8 @@ enum tutti_status tutti_server_save(struct tutti_server *server, const char *fol
                          server == NULL ? "server" : "folder");
     if (server->serve == NULL)
         return error_set(TUTTI_INVALID_RANK, "%s: rank %d is no server", who, server->rank);
-    const uint64_t now = clock_now_ns(), timeout = server->setup.timeout_ns;
-    const uint64_t deadline = timeout < INT64_MAX - now ? now + timeout : INT64_MAX;
-    const enum tutti_status status = serve_save(server->serve, folder, deadline);
+    const enum tutti_status status =
+        serve_save(server->serve, folder, after(server->setup.timeout_ns));
     return say_where(status, who);
 }
 
@@ -265,9 +281,9 @@ enum tutti_status tutti_server_free(struct tutti_server *server)
     if (server == NULL) return TUTTI_OK;
     enum tutti_status status = worker_free(server->worker_end);
     if (server->serve != NULL) {
-        const uint64_t now = clock_now_ns(), timeout = server->setup.timeout_ns;
-        const enum tutti_status waited =
-            serve_wait(server->serve, timeout < UINT64_MAX - now ? now + timeout : UINT64_MAX);
+        enum tutti_status waited = serve_wait(server->serve, after(server->setup.timeout_ns), 0);
+        if (waited == TUTTI_IN_PROGRESS) waited = serve_say_who_is_there(server->serve);
+        waited = say_where(waited, "tutti_server_free");
         if (status == TUTTI_OK) status = waited;
     }
     server_free(server);
@@ -472,8 +488,9 @@ enum tutti_status tutti_server_push_pull(struct tutti_server *server,
     static const char who[] = "tutti_server_push_pull";
     struct tutti_server_operation *push = NULL, *tick = NULL, *pull = NULL;
     TRY(check_server(who, server));
+    const bool is_pushed = worker_is_unfinished(server->worker_end);
     enum tutti_status status = worker_check_launch(server->worker_end, who, 3, true);
-    if (status == TUTTI_OK && pushed_count > 0)
+    if (status == TUTTI_OK && pushed_count > 0 && !is_pushed)
         status = prepare(server, WORKER_PUSH, who, pushed, pushed_count, options, &push);
     if (status == TUTTI_OK && pulled_count > 0)
         status = prepare(server, WORKER_PULL, who, pulled, pulled_count, options, &pull);
@@ -484,7 +501,8 @@ enum tutti_status tutti_server_push_pull(struct tutti_server *server,
     }
     if (push != NULL) worker_launch(push);
     status = start_tick(server, who, options, &tick);
-    if (status == TUTTI_OK && pull != NULL) {
+    const bool has_ended = status == TUTTI_OK;
+    if (has_ended && pull != NULL) {
         worker_launch(pull);
     } else {
         worker_drop(pull);
@@ -501,6 +519,7 @@ enum tutti_status tutti_server_push_pull(struct tutti_server *server,
         else
             (void)!error_set(status, "%s", message);
     }
+    if (has_ended && status == TUTTI_TIMEOUT) worker_leave_unfinished(server->worker_end);
     return status;
 }
 
@@ -520,6 +539,22 @@ enum tutti_status tutti_server_wait(struct tutti_server_operation **operation)
 enum tutti_status tutti_server_test(struct tutti_server_operation **operation)
 {
     return finish(operation, "tutti_server_test", false);
+}
+
+enum tutti_status tutti_server_change_mode(struct tutti_server *server,
+                                           const struct tutti_server_change *change,
+                                           const struct tutti_server_call_options *options)
+{
+    static const char who[] = "tutti_server_change_mode";
+    struct tutti_server_change own = TUTTI_SERVER_CHANGE_INIT;
+    struct tutti_server_call_options how;
+    struct worker_clock_rule rule;
+    TRY(check_server(who, server));
+    TRY(read_options(who, options, &how));
+    if (change == NULL) return error_set(TUTTI_INVALID_OPTIONS, "%s: change is NULL", who);
+    TRY(SIZED_READ("tutti_server_change_mode: change", tutti_server_change, change, &own));
+    TRY(server_rule_of(who, &own, server->setup.division.worker_count, &rule));
+    return worker_change(server->worker_end, who, &rule, &how);
 }
 
 /* -------------------------------------------------------------------------------------- results */

@@ -152,6 +152,9 @@ static enum tutti_status check_rest(const struct server_ends *ends,
     if (request->kind == SERVER_DECIDED &&
         (ends->server == 0 || request->left_count == 0 || request->left_count > workers))
         return error_set(TUTTI_MISMATCH, "it decides with %" PRIu64 " workers", request->left_count);
+    if (request->kind == SERVER_CHANGE && (ends->server != 0 || request->left_count > workers))
+        return error_set(TUTTI_MISMATCH, "it asks server %d for a quorum of %" PRIu64, ends->server,
+                         request->left_count);
     return TUTTI_OK;
 }
 

@@ -25,7 +25,7 @@
 #include "tutti/encode.h"
 #include "tutti/server.h"
 
-enum { SERVER_MAGIC = 0x53545554, SERVER_VERSION = 1 };
+enum { SERVER_MAGIC = 0x53545554, SERVER_VERSION = 2 };
 enum { SERVER_TAG_REQUEST = 0, SERVER_TAG_PAYLOAD = 1, SERVER_TAG_REPLY = 16 };
 /* Requests of a worker that a server has not answered yet. Each has two tags, from TAG_REPLY on. */
 enum { SERVER_SLOTS = 64 };
@@ -37,6 +37,7 @@ enum server_kind {
     SERVER_TICK,
     SERVER_RECORD,  /* which workers were in a step */
     SERVER_LEAVE,   /* the worker goes */
+    SERVER_CHANGE,  /* to server 0: the worker asks for another rule of the clock */
     SERVER_HAS,     /* to server 0: this server has the whole update of a worker's clock */
     SERVER_LOST,    /* between servers: a worker is gone */
     SERVER_DECIDED, /* from server 0: a step; the payload is the set of its members */
@@ -48,15 +49,17 @@ struct server_request {
     uint32_t magic;
     uint16_t version, kind;
     uint64_t sequence; /* of this worker's requests to this server, from 1; 0 between servers */
-    uint64_t clock; /* PUSH, SET: in which the worker is; TICK, HAS: that ends; PULL: that are over */
-    uint64_t number; /* HAS, LOST: the worker; RECORD, DECIDED: the step; DECIDED: see left_count */
+    uint64_t clock; /* PUSH, SET: in which the worker is; TICK, HAS: that ends; PULL: that are over;
+                       CHANGE: the round of changes */
+    uint64_t number; /* HAS, LOST: the worker; RECORD, DECIDED: the step; DECIDED: see left_count;
+                        CHANGE: the staleness */
     uint64_t timeout_ns; /* TICK, PULL: from when it comes; 0: none */
     uint64_t payload_bytes;
     uint32_t part_count;
     int32_t priority;
     uint32_t slot;
     uint32_t encoding;   /* PUSH, SET: of values */
-    uint64_t left_count; /* DECIDED: workers that were left */
+    uint64_t left_count; /* DECIDED: workers that were left; CHANGE: the quorum, or 0 */
 };
 static_assert(sizeof(struct server_request) == 72, "no padding");
 

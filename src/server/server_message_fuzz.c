@@ -85,5 +85,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         must(request.part_count == 0 &&
              request.payload_bytes <= rank_set_words(70) * sizeof(uint64_t));
     if (request.kind == SERVER_HAS || request.kind == SERVER_LOST) must(request.number < 70);
+    if (request.kind == SERVER_CHANGE) must(ends.server == 0 && request.left_count <= 70);
     return 0;
 }

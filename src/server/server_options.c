@@ -10,7 +10,8 @@
 
 static const char WHO[] = "tutti_server_create";
 
-enum { TABLES_MAX = 4096 };
+/* So one call can name all of them. */
+enum { TABLES_MAX = TUTTI_SERVER_PARTS };
 #define QUEUE_BYTES (UINT64_C(256) << 20)
 /* More than any machine has, and sums of sizes below it fit. */
 #define QUEUE_BYTES_MAX (UINT64_C(1) << 52)
@@ -269,44 +270,48 @@ static enum tutti_status hash_all(struct server_setup *setup,
     return TUTTI_OK;
 }
 
-static enum tutti_status read_mode(struct server_setup *setup,
-                                   const struct tutti_server_options *options)
+enum tutti_status server_rule_of(const char *who, const struct tutti_server_change *change,
+                                 int worker_count, struct worker_clock_rule *rule)
 {
-    switch (options->mode) {
+    *rule = (struct worker_clock_rule){0};
+    switch (change->mode) {
     case TUTTI_SERVER_SYNCHRONOUS: return TUTTI_OK;
-    case TUTTI_SERVER_ASYNCHRONOUS: setup->rule.staleness = WORKER_CLOCK_UNBOUNDED; return TUTTI_OK;
+    case TUTTI_SERVER_ASYNCHRONOUS: rule->staleness = WORKER_CLOCK_UNBOUNDED; return TUTTI_OK;
     case TUTTI_SERVER_BOUNDED:
-        if (options->staleness < 0)
+        if (change->staleness < 0)
             return error_set(TUTTI_INVALID_OPTIONS,
-                             "%s: mode BOUNDED needs a staleness of 0 or more; it is %d", WHO,
-                             options->staleness);
-        setup->rule.staleness = (uint64_t)options->staleness;
+                             "%s: mode BOUNDED needs a staleness of 0 or more; it is %d", who,
+                             change->staleness);
+        rule->staleness = (uint64_t)change->staleness;
         return TUTTI_OK;
     case TUTTI_SERVER_QUORUM:
-        if (options->quorum < 1 || options->quorum > setup->division.worker_count)
+        if (change->quorum < 1 || change->quorum > worker_count)
             return error_set(TUTTI_INVALID_OPTIONS,
                              "%s: mode QUORUM needs a quorum from 1 to the number of workers, %d; "
                              "it is %d",
-                             WHO, setup->division.worker_count, options->quorum);
-        setup->rule.quorum = options->quorum;
+                             who, worker_count, change->quorum);
+        rule->quorum = change->quorum;
         return TUTTI_OK;
     }
-    return error_set(TUTTI_INVALID_OPTIONS, "%s: mode %d is unknown", WHO, (int)options->mode);
+    return error_set(TUTTI_INVALID_OPTIONS, "%s: mode %d is unknown", who, (int)change->mode);
 }
 
 enum tutti_status server_setup_init(struct server_setup *setup,
                                     const struct tutti_server_options *options,
                                     struct tutti_comm *comm)
 {
-    *setup =
-        (struct server_setup){.averages = options->average != 0, .timeout_ns = options->timeout_ns};
+    *setup = (struct server_setup){.averages = options->average != 0,
+                                   .timeout_ns = options->timeout_ns,
+                                   .serve_timeout_ns = options->serve_timeout_ns};
     setup->division.payload_max = options->queue_bytes != 0 ? options->queue_bytes : QUEUE_BYTES;
     if (setup->division.payload_max > QUEUE_BYTES_MAX)
         setup->division.payload_max = QUEUE_BYTES_MAX;
     TRY(copy_ranks(setup, options, tutti_comm_size(comm)));
     TRY(copy_tables(setup, options));
     TRY(check_tables(setup, options));
-    TRY(read_mode(setup, options));
+    const struct tutti_server_change mode = {
+        .mode = options->mode, .staleness = options->staleness, .quorum = options->quorum};
+    TRY(server_rule_of(WHO, &mode, setup->division.worker_count, &setup->rule));
     return hash_all(setup, options);
 }
 

@@ -96,8 +96,12 @@ static enum tutti_status failure_of(const struct tutti_server_operation *operati
 static enum tutti_status result_of(struct tutti_server_operation *operation)
 {
     const struct worker_config *const config = &operation->worker->config;
-    for (int s = 0; s < config->division->server_count; s++)
-        if (operation->legs[s].status != TUTTI_OK) return failure_of(operation, s);
+    int failed = -1; /* the first, and not because of another one, if there is such a one */
+    for (int s = config->division->server_count - 1; s >= 0; s--) {
+        const enum tutti_status status = operation->legs[s].status;
+        if (status != TUTTI_OK && (failed < 0 || status != TUTTI_ABORTED)) failed = s;
+    }
+    if (failed >= 0) return failure_of(operation, failed);
     if (operation->kind == SERVER_PULL)
         for (int s = 0; s < config->division->server_count; s++)
             parts_unpack(config->division, s, operation->parts, operation->part_count,
@@ -116,7 +120,7 @@ enum tutti_status worker_finish(struct tutti_server_operation **operation, bool 
     const enum tutti_status status = result_of(own);
     if (worker->tick == own) {
         worker->tick = NULL;
-        if (status == TUTTI_OK) worker->has_tick = false;
+        if (status == TUTTI_OK) worker->has_tick = worker->is_unfinished = false;
     }
     operation_free(own);
     *operation = NULL;
@@ -236,6 +240,42 @@ enum tutti_status worker_tick_start(struct worker *worker, const char *function,
     return TUTTI_OK;
 }
 
+void worker_leave_unfinished(struct worker *worker)
+{
+    worker->has_tick = worker->is_unfinished = true;
+}
+
+bool worker_is_unfinished(const struct worker *worker)
+{
+    return worker->is_unfinished;
+}
+
+enum tutti_status worker_change(struct worker *worker, const char *function,
+                                const struct worker_clock_rule *rule,
+                                const struct tutti_server_call_options *options)
+{
+    const uint64_t timeout_ns = timeout_of(worker, options);
+    TRY(worker_check_launch(worker, function, 1, true));
+    if (worker->has_tick)
+        return error_set(TUTTI_INVALID_REQUEST, "%s: a tick that timed out is not over", function);
+    struct tutti_server_operation *const own = operation_create(worker, function, SERVER_CHANGE);
+    if (own == NULL) return TUTTI_NO_MEMORY;
+    const struct server_request head = {.kind = SERVER_CHANGE,
+                                        .clock = worker->changes,
+                                        .number = rule->staleness,
+                                        .left_count = (uint64_t)rule->quorum,
+                                        .timeout_ns = timeout_ns};
+    enum tutti_status status = plain_leg(&own->legs[0], &head);
+    if (status == TUTTI_OK) {
+        start_legs(own, with_grace(timeout_ns));
+        (void)leg_finish(&own->legs[0], true);
+        status = result_of(own);
+        if (status == TUTTI_OK || status == TUTTI_MISMATCH) worker->changes++;
+    }
+    operation_free(own);
+    return status;
+}
+
 static void read_step(const struct worker *worker, const struct worker_leg *leg, int *ranks,
                       size_t rank_capacity, struct tutti_server_step *step)
 {
@@ -322,6 +362,7 @@ enum tutti_status worker_free(struct worker *worker)
         const enum tutti_status one = tutti_comm_free(worker->lines[s].comm);
         if (status == TUTTI_OK) status = one;
     }
+    for (int s = 0; s < worker->config.division->server_count; s++) free(worker->lines[s].why);
     free(worker->lines);
     free(worker);
     return status;

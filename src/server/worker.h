@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "membership/worker_clock.h"
 #include "server/division.h"
 #include "tutti/server.h"
 
@@ -51,6 +52,13 @@ enum tutti_status worker_check_launch(const struct worker *worker, const char *f
 enum tutti_status worker_tick_start(struct worker *worker, const char *function,
                                     const struct tutti_server_call_options *options,
                                     struct tutti_server_operation **operation);
+/* A push, tick and pull ended with TIMEOUT: its clock is not over, and the next tick is that tick again.
+ * Until that is over, it is unfinished. */
+void worker_leave_unfinished(struct worker *worker);
+bool worker_is_unfinished(const struct worker *worker);
+enum tutti_status worker_change(struct worker *worker, const char *function,
+                                const struct worker_clock_rule *rule,
+                                const struct tutti_server_call_options *options);
 enum tutti_status worker_step_read(struct worker *worker, const char *function, uint64_t number,
                                    int *ranks, size_t rank_capacity, struct tutti_server_step *step);
 /* tutti_server_wait and tutti_server_test. */

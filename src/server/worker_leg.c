@@ -26,17 +26,34 @@ static enum tutti_status start_messages(struct worker_leg *leg, const struct wor
 
 static void keep_failure(struct worker_leg *leg, enum tutti_status status)
 {
+    const struct worker_line *const line = leg->line;
     char text[ERROR_TEXT_MAX];
     if (leg->status != TUTTI_OK) return;
     error_copy(text, sizeof text);
-    leg->status = status;
-    leg->text = strdup(text);
+    const bool has_failed = line->failed != TUTTI_OK; /* and what came of it is not the reason */
+    leg->status = has_failed ? line->failed : status;
+    leg->text = strdup(has_failed && line->why != NULL ? line->why : text);
+}
+
+/* The server has not kept a push, so its update would lack something: the connection ends. */
+static void end_line(const struct worker_leg *leg)
+{
+    struct worker_line *const line = leg->line;
+    if (line->failed != TUTTI_OK) return;
+    line->failed = leg->status;
+    line->why = leg->text != NULL ? strdup(leg->text) : NULL;
+    (void)tutti_comm_abort(line->comm, line->why);
 }
 
 void leg_start(struct worker_leg *leg, struct worker_line *line, uint64_t timeout_ns)
 {
     struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
     options.timeout_ns = timeout_ns;
+    if (line->failed != TUTTI_OK) {
+        leg->status = line->failed;
+        leg->text = line->why != NULL ? strdup(line->why) : NULL;
+        return;
+    }
     leg->slot = __builtin_ctzll(~line->used);
     line->used |= UINT64_C(1) << leg->slot;
     leg->line = line;
@@ -80,7 +97,9 @@ static void read_reply(struct worker_leg *leg)
         keep_failure(leg, status);
     else if (leg->reply.payload_bytes != leg->reply_bytes)
         keep_failure(leg, error_set(TUTTI_INTERNAL, "the server's answer has the wrong size"));
-    if (leg->status != TUTTI_OK) give_up_payload(leg);
+    if (leg->status == TUTTI_OK) return;
+    if (leg->request->kind == SERVER_PUSH || leg->request->kind == SERVER_SET) end_line(leg);
+    give_up_payload(leg);
 }
 
 bool leg_finish(struct worker_leg *leg, bool blocks)

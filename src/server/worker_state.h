@@ -15,7 +15,9 @@ struct worker_line {
     int peer;                /* 1; 0 if the worker is its own server */
     bool is_borrowed;        /* the server is this rank, and has the communicator, too */
     uint64_t sequence;
-    uint64_t used; /* slots, a bit each */
+    uint64_t used;            /* slots, a bit each */
+    enum tutti_status failed; /* not OK: a server has refused a push, so all calls fail like it */
+    char *why;
 };
 
 struct worker_leg {
@@ -48,9 +50,11 @@ struct worker {
     struct worker_config config;
     uint32_t generation; /* of the process that made it */
     struct worker_line *lines;
-    uint64_t clock;                      /* ticks that were started */
-    bool has_tick;                       /* the last one is not over */
+    uint64_t clock;     /* ticks that were started */
+    bool has_tick;      /* the last one is not over */
+    bool is_unfinished; /* nor the push, tick and pull that it is a part of, after a TIMEOUT */
     struct tutti_server_operation *tick; /* which has not been waited for */
+    uint64_t changes;                    /* of the mode that were answered */
     uint64_t pushes, pulls, bytes;
 };
 

@@ -23,6 +23,62 @@ def tables_of(**more):
 
 
 
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.ranks(2)
+def test_serving_can_be_interrupted_and_names_a_silent_worker(comm):
+    def interrupt(number, frame):
+        raise Interrupted
+
+    with server.Server(comm, tables_of(), timeout=10, serve_timeout=0.05) as tables:
+        if comm.rank == 0:
+            with pytest.raises(tutti.Timeout, match="the worker at rank 1 has said nothing for"):
+                tables.serve()
+        comm.barrier()
+    with server.Server(comm, tables_of(), timeout=10) as tables:
+        if comm.rank == 0:
+            before = signal.signal(signal.SIGUSR1, interrupt)
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            with pytest.raises(Interrupted):
+                tables.serve()
+            signal.signal(signal.SIGUSR1, before)
+        comm.barrier()
+
+
+@pytest.mark.ranks(4)
+def test_workers_change_the_mode_together(comm):
+    with server.Server(comm, tables_of(), timeout=10, mode="asynchronous") as tables:
+        if not tables.is_worker:
+            return tables.serve()
+        if comm.rank == 1:
+            tables.set({"scale": np.zeros(2, np.float32)})
+        tables.tick()
+        tables.change_mode("synchronous")
+        assert np.array_equal(tables.push_pull({}, {"scale": None})["scale"], np.zeros(2))
+        assert tables.step().members == (1, 2, 3)
+        with pytest.raises(tutti.Mismatch, match="asks for the mode|asked for different modes"):
+            tables.change_mode("bounded", staleness=comm.rank)
+        with pytest.raises(tutti.InvalidArgument, match="quorum from 1"):
+            tables.change_mode("quorum", quorum=4)
+        tables.change_mode("quorum", quorum=2)
+
+
+@pytest.mark.ranks(3)
+def test_a_call_that_timed_out_goes_on(comm):
+    with server.Server(comm, tables_of(), timeout=10) as tables:
+        ones = {"scale": np.ones(2, np.float32)}
+        if comm.rank == 1:
+            for _ in range(2):
+                with pytest.raises(tutti.Timeout):
+                    tables.push_pull(ones, {"scale": None}, timeout=0.02)
+        comm.barrier()
+        if tables.is_worker:
+            assert np.allclose(tables.push_pull(ones, {"scale": None})["scale"], 3 - 0.02)
+            assert tables.counters.pushes == 1
+
+
 @pytest.mark.ranks(3)
 def test_workers_push_to_a_server_and_pull_from_it(comm):
     with server.Server(comm, tables_of(), servers=[1], timeout=10) as tables:

@@ -382,7 +382,12 @@ class ServerOptions(ctypes.Structure):
         ("queue_bytes", Size),
         ("timeout_ns", ctypes.c_uint64),
         ("load_folder", ctypes.c_char_p),
+        ("serve_timeout_ns", ctypes.c_uint64),
     ]
+
+
+class ServerChange(ctypes.Structure):
+    _fields_ = [("size_bytes", Size), ("mode", Int), ("staleness", Int), ("quorum", Int), ("reserved", Int)]
 
 
 class ServerPart(ctypes.Structure):
@@ -541,6 +546,7 @@ FUNCTIONS = {
     "server_create": (Int, (Pointer, Pointer, Pointer)),
     "server_save": (Int, (Pointer, ctypes.c_char_p)),
     "server_serve": (Int, (Pointer,)),
+    "server_serve_for": (Int, (Pointer, ctypes.c_uint64)),
     "server_free": (Int, (Pointer,)),
     "server_push": (Int, (Pointer, Pointer, Size, Pointer)),
     "server_set": (Int, (Pointer, Pointer, Size, Pointer)),
@@ -553,6 +559,7 @@ FUNCTIONS = {
     "server_wait": (Int, (Pointer,)),
     "server_test": (Int, (Pointer,)),
     "server_step_read": (Int, (Pointer, ctypes.c_uint64, Pointer, Size, Pointer)),
+    "server_change_mode": (Int, (Pointer, Pointer, Pointer)),
     "server_count": (Int, (Pointer, Pointer)),
 }
 for _name, _arguments in OPERATION_ARGUMENTS.items():

@@ -375,14 +375,17 @@ def _leave(handle: int, running: Dict[int, Operation], functions: List[Any], is_
         library.server_free(handle)
 
 
+_SERVE_NS = 100_000_000  # for which a rank that serves cannot handle a signal
+
+
 class Server:
     """A parameter server as this rank has it: a worker's end, a server, or both.
 
     `servers`: the ranks of `comm` that hold the tables. `workers`: those that push and pull; by default all others.
     `mode`: "synchronous", "bounded" (with `staleness`), "asynchronous" or "quorum" (with `quorum`). `average`: an update
     counts 1 / (number of workers). `timeout`: seconds that a call may take. `load_folder`: where save() wrote
-    the tables of an earlier run. All ranks give the same. Collective; `comm`
-    may be closed afterwards. Calls may come from any thread, and go on one after the other.
+    the tables of an earlier run. `serve_timeout`: seconds for which a worker may say nothing, see serve(). All ranks
+    give the same. Collective; `comm` may be closed afterwards. Calls may come from any thread, and go on one after the other.
     """
 
     def __init__(
@@ -399,6 +402,7 @@ class Server:
         queue_bytes: SupportsIndex = 0,
         timeout: Optional[float] = None,
         load_folder: Optional[str] = None,
+        serve_timeout: Optional[float] = None,
     ) -> None:
         _callbacks.catch_up()
         self.tables: Tuple[Table, ...] = tuple(tables)
@@ -431,6 +435,7 @@ class Server:
             queue_bytes=integer("queue_bytes", queue_bytes, 0, Status.INVALID_OPTIONS, SIZE_MAX),
             timeout_ns=nanoseconds("timeout", timeout),
             load_folder=None if load_folder is None else text("load_folder", load_folder),
+            serve_timeout_ns=nanoseconds("serve_timeout", serve_timeout),
         )
         handle = ctypes.c_void_p()
         state = comm._state
@@ -459,13 +464,16 @@ class Server:
     def serve(self) -> None:
         """Blocks until all workers have left or died, for ranks that only serve; returns at once on ranks that do not.
 
-        Raises RankFailed if another server died, and what an optimizer in Python has raised.
+        Signals (Ctrl-C) interrupt it. Raises RankFailed if another server died, what an optimizer in Python has raised, and
+        Timeout with the rank of a worker that has been silent for `serve_timeout`; then it may be called again.
         """
         with self._lock:
             handle = self._open
             self._serving += 1
         try:
-            status = library.server_serve(handle)
+            status = Status.IN_PROGRESS
+            while status == Status.IN_PROGRESS:  # between two calls Python handles signals
+                status = library.server_serve_for(handle, _SERVE_NS)
             failed = None if status == Status.OK else error_of(status)
         finally:
             with self._lock:
@@ -541,7 +549,10 @@ class Server:
     def push_pull(
         self, gradients: Mapping[str, Given], wanted: Mapping[str, Wanted], **how: "Unpack[CallOptions]"
     ) -> Dict[str, Array]:
-        """Pushes, ends the clock, and pulls, in one round trip."""
+        """Pushes, ends the clock, and pulls, in one round trip.
+
+        After Timeout the clock has ended. Call it again with the same arguments: it pushes nothing, and goes on waiting.
+        """
         parts, values = self._wanted(wanted)
         self._call(library.server_push_pull, _call_options(how), self._given(gradients), parts)
         return values
@@ -562,6 +573,22 @@ class Server:
     def tick_start(self, **how: "Unpack[CallOptions]") -> Operation:
         """Starts tick() and returns at once; a pull that is started afterwards waits for it."""
         return self._start(library.server_tick_start, how, None, None)
+
+    def change_mode(
+        self, mode: str, *, staleness: SupportsIndex = 0, quorum: SupportsIndex = 0, **how: "Unpack[CallOptions]"
+    ) -> None:
+        """Changes the mode, when all workers have called this with the same arguments, behind as many clocks each.
+
+        Blocks until then. Workers that ask for different modes get Mismatch, and the mode stays.
+        """
+        change = _header.ServerChange(
+            ctypes.sizeof(_header.ServerChange),
+            _mode(mode),
+            integer("staleness", staleness, 0, Status.INVALID_OPTIONS),
+            integer("quorum", quorum, 0, Status.INVALID_OPTIONS),
+        )
+        with self._lock:
+            check(library.server_change_mode(self._open, ctypes.byref(change), ctypes.byref(_call_options(how))))
 
     def step(self, number: SupportsIndex = 0) -> Step:
         """Which workers took part in a step; 0: in the step of this worker's last update. Only workers."""
