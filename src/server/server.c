@@ -3,7 +3,6 @@
 #include "tutti/server.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "os/clock.h"
+#include "server/finite.h"
 #include "server/serve.h"
 #include "server/server_options.h"
 #include "server/snapshot.h"
@@ -316,11 +316,10 @@ static enum tutti_status check_finite(const char *who, size_t p, const struct di
 {
     const float *const values = part->values;
     const size_t count = table->is_rows ? part->row_count * table->width : table->width;
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(values[i]))
-            return error_set(TUTTI_INVALID_BUFFER,
-                             "%s: parts[%zu].values[%zu], for table '%s', is %g", who, p, i,
-                             table->name, (double)values[i]);
+    const size_t end = finite_end(count, values);
+    if (end < count)
+        return error_set(TUTTI_INVALID_BUFFER, "%s: parts[%zu].values[%zu], for table '%s', is %g",
+                         who, p, end, table->name, (double)values[end]);
     return TUTTI_OK;
 }
 
@@ -353,7 +352,7 @@ static enum tutti_status check_part(const char *who, const struct server_divisio
 static enum tutti_status prepare(struct tutti_server *server, enum worker_call call,
                                  const char *who, const struct tutti_server_part *parts,
                                  size_t part_count, const struct tutti_server_call_options *options,
-                                 struct tutti_server_operation **operation)
+                                 bool stays, struct tutti_server_operation **operation)
 {
     struct tutti_server_call_options own;
     *operation = NULL;
@@ -366,18 +365,18 @@ static enum tutti_status prepare(struct tutti_server *server, enum worker_call c
         return error_set(TUTTI_INVALID_BUFFER, "%s: parts is NULL", who);
     for (size_t p = 0; p < part_count; p++)
         TRY(check_part(who, &server->setup.division, call, p, &parts[p]));
-    return worker_prepare(server->worker_end, call, who, parts, part_count, &own, operation);
+    return worker_prepare(server->worker_end, call, who, parts, part_count, &own, stays, operation);
 }
 
 static enum tutti_status start(struct tutti_server *server, enum worker_call call, const char *who,
                                const struct tutti_server_part *parts, size_t part_count,
-                               const struct tutti_server_call_options *options,
+                               const struct tutti_server_call_options *options, bool stays,
                                struct tutti_server_operation **operation)
 {
     struct tutti_server_operation *own;
     if (operation == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: operation is NULL", who);
     *operation = NULL;
-    TRY(prepare(server, call, who, parts, part_count, options, &own));
+    TRY(prepare(server, call, who, parts, part_count, options, stays, &own));
     const enum tutti_status status = worker_check_launch(server->worker_end, who, 1, false);
     if (status != TUTTI_OK) {
         worker_drop(own);
@@ -394,7 +393,7 @@ static enum tutti_status start_and_wait(struct tutti_server *server, enum worker
                                         const struct tutti_server_call_options *options)
 {
     struct tutti_server_operation *operation;
-    TRY(start(server, call, who, parts, part_count, options, &operation));
+    TRY(start(server, call, who, parts, part_count, options, true, &operation));
     return worker_finish(&operation, true);
 }
 
@@ -424,7 +423,7 @@ enum tutti_status tutti_server_push_start(struct tutti_server *server,
                                           const struct tutti_server_call_options *options,
                                           struct tutti_server_operation **operation)
 {
-    return start(server, WORKER_PUSH, "tutti_server_push_start", parts, part_count, options,
+    return start(server, WORKER_PUSH, "tutti_server_push_start", parts, part_count, options, false,
                  operation);
 }
 
@@ -433,7 +432,7 @@ enum tutti_status tutti_server_pull_start(struct tutti_server *server,
                                           const struct tutti_server_call_options *options,
                                           struct tutti_server_operation **operation)
 {
-    return start(server, WORKER_PULL, "tutti_server_pull_start", parts, part_count, options,
+    return start(server, WORKER_PULL, "tutti_server_pull_start", parts, part_count, options, false,
                  operation);
 }
 
@@ -474,9 +473,9 @@ enum tutti_status tutti_server_push_pull(struct tutti_server *server,
     TRY(check_server(who, server));
     enum tutti_status status = worker_check_launch(server->worker_end, who, 3, true);
     if (status == TUTTI_OK && pushed_count > 0)
-        status = prepare(server, WORKER_PUSH, who, pushed, pushed_count, options, &push);
+        status = prepare(server, WORKER_PUSH, who, pushed, pushed_count, options, true, &push);
     if (status == TUTTI_OK && pulled_count > 0)
-        status = prepare(server, WORKER_PULL, who, pulled, pulled_count, options, &pull);
+        status = prepare(server, WORKER_PULL, who, pulled, pulled_count, options, true, &pull);
     if (status != TUTTI_OK) {
         worker_drop(push);
         worker_drop(pull);
