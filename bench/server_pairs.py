@@ -80,10 +80,12 @@ def work_of_tutti(role, servers, workers, mode, sizes):
             def call_of(size):
                 rows = rows_of(np, comm.rank) if size == "rows" else None
                 gradient = np.ones(elements_of(size) if rows is None else (len(rows), WIDTH), np.float32)
+                values = np.empty_like(gradient)
                 given = {size: gradient if rows is None else (rows, gradient)}
+                wanted = {size: values if rows is None else (rows, values)}
                 return (
                     lambda: gradient.fill(1),
-                    lambda: made.push_pull(given, {size: rows})[size],
+                    lambda: made.push_pull(given, wanted)[size],
                     lambda values: values.flat[-1],
                 )
 

@@ -427,6 +427,15 @@ enum tutti_status tutti_server_push_start(struct tutti_server *server,
                  operation);
 }
 
+enum tutti_status tutti_server_set_start(struct tutti_server *server,
+                                         const struct tutti_server_part *parts, size_t part_count,
+                                         const struct tutti_server_call_options *options,
+                                         struct tutti_server_operation **operation)
+{
+    return start(server, WORKER_SET, "tutti_server_set_start", parts, part_count, options, false,
+                 operation);
+}
+
 enum tutti_status tutti_server_pull_start(struct tutti_server *server,
                                           const struct tutti_server_part *parts, size_t part_count,
                                           const struct tutti_server_call_options *options,

@@ -1,5 +1,6 @@
 /* server_payloads_test.c - parts of all sizes between workers and servers: in one message with the
  * request, together, or alone and without a copy; and pulls of tensors that change meanwhile. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -151,6 +152,49 @@ static void parts_of_all_sizes_arrive_where_they_belong(void **state)
     expect_good(5, RANKS_DEFAULT, all_sizes, &(int){3});
 }
 
+/* -------------------------------------------------------------------------------------- started sets */
+
+/* Rank 1 sets all values and pushes nothing, and may change its own at once; rank 2 pushes. */
+static int sets(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct tutti_server *server;
+    (void)seed, (void)context, (void)size;
+    RANKS_EXPECT(begin(1, TUTTI_SERVER_SYNCHRONOUS, comm, &server) == TUTTI_OK);
+    struct memory *const m = rank > 0 ? calloc(1, sizeof *m) : NULL;
+    if (m != NULL) {
+        struct tutti_server_operation *operations[2];
+        const struct tutti_server_part given[] = {{AT_LARGE, NULL, 0, m->given.large},
+                                                  {AT_TINY, NULL, 0, m->given.tiny}};
+        const struct tutti_server_part got[] = {{AT_TINY, NULL, 0, m->got.tiny},
+                                                {AT_LARGE, NULL, 0, m->got.large}};
+        fill(m->given.large, LARGE, rank, 0);
+        fill(m->given.tiny, TINY, rank, 0);
+        RANKS_EXPECT((rank == 1 ? tutti_server_set_start : tutti_server_push_start)(
+                         server, given, 2, NULL, &operations[0]) == TUTTI_OK);
+        memset(&m->given, 0xff, sizeof m->given);
+        RANKS_EXPECT(tutti_server_tick_start(server, NULL, &operations[1]) == TUTTI_OK);
+        for (int i = 0; i < 2; i++) RANKS_EXPECT(tutti_server_wait(&operations[i]) == TUTTI_OK);
+        RANKS_EXPECT(tutti_server_pull(server, got, 2, NULL) == TUTTI_OK);
+        for (size_t i = 0; i < LARGE; i++)
+            RANKS_EXPECT(m->got.large[i] == value_of(1, 0, i) - value_of(2, 0, i));
+        for (size_t i = 0; i < TINY; i++)
+            RANKS_EXPECT(m->got.tiny[i] == value_of(1, 0, i) - value_of(2, 0, i));
+        m->given.large[5] = INFINITY;
+        RANKS_EXPECT(tutti_server_set_start(server, given, 1, NULL, operations) ==
+                         TUTTI_INVALID_BUFFER &&
+                     operations[0] == NULL);
+        free(m);
+    }
+    RANKS_EXPECT(tutti_server_free(server) == TUTTI_OK);
+    return 0;
+}
+
+static void a_started_set_has_its_own_copy(void **state)
+{
+    (void)state;
+    expect_good(3, RANKS_DEFAULT, sets, NULL);
+}
+
 /* -------------------------------------------------------------------------------------- changes */
 
 /* Each step takes 1 from all elements; so the values of a pull are of one step if they are alike. */
@@ -196,6 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_of_all_sizes_arrive_where_they_belong),
+        cmocka_unit_test(a_started_set_has_its_own_copy),
         cmocka_unit_test(a_pull_has_the_values_of_one_step_while_others_are_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
