@@ -101,7 +101,7 @@ static enum tutti_status take_values(struct serve *serve, int worker, const stru
     const uint64_t bytes_max = from->open.first == NULL ? UINT64_MAX : ends->division->payload_max;
     for (uint32_t i = 0; i < from->request.part_count; i++) {
         const struct server_request_part *const part = &from->parts[i];
-        struct payload *block;
+        struct payload *block = NULL;
         if (server_alone_bytes(ends->division, &from->request, part) > 0) {
             block = (++alone)->block;
             alone->block = NULL;
