@@ -472,6 +472,24 @@ enum tutti_status tutti_server_tick(struct tutti_server *server,
     return worker_finish(&operation, true);
 }
 
+/* Waits for all operations, and returns the first failure, with its message. The last one is over last, so
+ * one wait is for all. */
+static enum tutti_status finish_all(enum tutti_status before,
+                                    struct tutti_server_operation **operations, int count)
+{
+    enum tutti_status status = before;
+    char message[ERROR_TEXT_MAX];
+    error_copy(message, sizeof message);
+    for (int i = count - 1; i >= 0; i--) {
+        if (operations[i] == NULL) continue;
+        const enum tutti_status one = worker_finish(&operations[i], true);
+        if (one == TUTTI_OK || before != TUTTI_OK) continue;
+        status = one;
+        error_copy(message, sizeof message);
+    }
+    return status == TUTTI_OK ? TUTTI_OK : error_set(status, "%s", message);
+}
+
 enum tutti_status tutti_server_push_pull(struct tutti_server *server,
                                          const struct tutti_server_part *pushed, size_t pushed_count,
                                          const struct tutti_server_part *pulled, size_t pulled_count,
@@ -498,18 +516,7 @@ enum tutti_status tutti_server_push_pull(struct tutti_server *server,
         worker_drop(pull);
         pull = NULL;
     }
-    struct tutti_server_operation **const started[] = {&push, &tick, &pull};
-    for (int i = 0; i < 3; i++) {
-        if (*started[i] == NULL) continue;
-        char message[ERROR_TEXT_MAX];
-        error_copy(message, sizeof message);
-        const enum tutti_status one = worker_finish(started[i], true);
-        if (status == TUTTI_OK)
-            status = one;
-        else
-            (void)!error_set(status, "%s", message);
-    }
-    return status;
+    return finish_all(status, (struct tutti_server_operation *[]){push, tick, pull}, 3);
 }
 
 static enum tutti_status finish(struct tutti_server_operation **operation, const char *who,
