@@ -12,6 +12,7 @@ Needs NumPy and, for "mxnet", MXNet 1.9.1 (Python 3.11 and numpy 1.23.5 work).
 """
 
 import argparse
+import functools
 import os
 import statistics
 import subprocess
@@ -117,10 +118,10 @@ def work_of_mxnet(role, servers, workers, mode, sizes):
             ids = mx.nd.array(rows, dtype="int64")
             gradient = mx.nd.sparse.row_sparse_array((mx.nd.ones((len(rows), WIDTH)), ids), shape=(ROWS, WIDTH))
             values = mx.nd.sparse.zeros("row_sparse", (ROWS, WIDTH))
-            pull = lambda: store.row_sparse_pull(key, out=values, row_ids=ids)
+            pull = functools.partial(store.row_sparse_pull, key, out=values, row_ids=ids)
         else:
             gradient, values = mx.nd.ones(elements_of(size)), mx.nd.zeros(elements_of(size))
-            pull = lambda: store.pull(key, out=values)
+            pull = functools.partial(store.pull, key, out=values)
 
         def prepare():  # the pull of a dense tensor leaves its values in the gradient, too
             if size != "rows":
