@@ -305,6 +305,12 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_push_start(struct tutti_server *server, const struct tutti_server_part *parts,
                         size_t part_count, const struct tutti_server_call_options *options,
                         struct tutti_server_operation **operation);
+/* Starts tutti_server_set, with the same server, parts and options, and does not block. Tutti
+ * copies parts, rows and values. Fails like tutti_server_push_start, with *operation NULL. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_set_start(struct tutti_server *server, const struct tutti_server_part *parts,
+                       size_t part_count, const struct tutti_server_call_options *options,
+                       struct tutti_server_operation **operation);
 /* Starts tutti_server_pull, with the same server and options, and does not block. Tutti copies
  * parts and rows; values belong to the operation until it is done. Fails like
  * tutti_server_push_start, with *operation NULL. */

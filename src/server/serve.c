@@ -210,6 +210,7 @@ static void release(struct serve *serve)
         update_clear(&serve->workers[i].ended);
     }
     tables_free(serve->config.tables);
+    block_pool_release(&serve->payloads);
     if (serve->event_fd >= 0) close(serve->event_fd);
     free(serve->firsts);
     free(serve->workers);
@@ -272,7 +273,7 @@ static enum tutti_status open_lines(struct serve *serve, enum tutti_status statu
         struct tutti_comm *const comm = serve->config.worker_comms[i];
         serve->config.worker_comms[i] = NULL;
         if (status == TUTTI_OK)
-            status = line_open(&serve->workers[i].line, comm, 0, serve->event_fd);
+            status = line_open(&serve->workers[i].line, comm, 0, serve->event_fd, &serve->payloads);
         else if (tutti_comm_size(comm) > 1)
             (void)tutti_comm_free(comm);
     }
@@ -282,7 +283,8 @@ static enum tutti_status open_lines(struct serve *serve, enum tutti_status statu
         if (status != TUTTI_OK)
             (void)tutti_comm_free(comm);
         else
-            status = line_open(&serve->peers[i].line, comm, server == 0 ? 1 : 0, serve->event_fd);
+            status = line_open(&serve->peers[i].line, comm, server == 0 ? 1 : 0, serve->event_fd,
+                               &serve->payloads);
     }
     return status;
 }

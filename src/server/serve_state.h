@@ -79,6 +79,7 @@ struct serve {
     uint64_t *record_members;
     uint64_t *members; /* of a step, while it is applied */
     struct update **updates;
+    struct block_pool payloads; /* of requests, updates and answers */
     uint64_t steps;
     enum tutti_status broken; /* not OK: a server has died, or a step could not be applied */
     char why[256];
@@ -107,12 +108,14 @@ struct serve {
 /* ---------------------------------------------------------------------------------- serve_answer.c */
 
 enum tutti_status serve_answer(struct serve *serve, int worker, uint32_t slot,
-                               const struct server_reply *reply, void *payload);
+                               const struct server_reply *reply, struct block *block);
 /* With this thread's message. */
 enum tutti_status serve_answer_failure(struct serve *serve, int worker, uint32_t slot,
                                        enum tutti_status status, const char *text);
 /* A pull of which the worker's line has the payload. */
 enum tutti_status serve_take_pull(struct serve *serve, int worker);
+/* Ends what has been sent, so that a step does not take it for being read. */
+void serve_reap(struct serve *serve);
 /* Whether the worker's answers on their way leave room for another one. */
 bool serve_has_room(const struct serve *serve, int worker);
 /* Answers pulls that need not, or must not wait any longer. Whether there were any. */

@@ -47,6 +47,7 @@ static void apply(struct serve *serve, const uint64_t *members, uint64_t left_co
     size_t count = 0;
     for (int i = 0; i < worker_count(serve); i++)
         if (rank_set_has(members, i)) serve->updates[count++] = &serve->workers[i].ended;
+    serve_reap(serve);
     const float factor = serve->config.averages ? 1.0f / (float)left_count : 1.0f;
     const enum tutti_status status =
         update_apply(serve->config.tables, serve->firsts, serve->updates, count, factor);
@@ -76,6 +77,24 @@ static void keep_record(struct serve *serve, const uint64_t *members, uint64_t l
     memcpy(serve->record_members + place * words, members, words * sizeof *members);
 }
 
+/* In one message if the payload is small. */
+static enum tutti_status send_request(struct line *line, const struct server_request *request,
+                                      const void *payload)
+{
+    char together[sizeof *request + SERVER_INLINE_BYTES];
+    size_t bytes = sizeof *request;
+    const bool is_inline =
+        request->payload_bytes > 0 && request->payload_bytes <= SERVER_INLINE_BYTES;
+    memcpy(together, request, sizeof *request);
+    if (is_inline) {
+        memcpy(together + bytes, payload, request->payload_bytes);
+        bytes += request->payload_bytes;
+    }
+    TRY(line_send(line, SERVER_TAG_REQUEST, together, bytes));
+    if (is_inline || request->payload_bytes == 0) return TUTTI_OK;
+    return line_send(line, SERVER_TAG_PAYLOAD, payload, request->payload_bytes);
+}
+
 /* A message to another server; what fails there shows when the line is looked after. */
 static void tell(struct serve *serve, int peer, const struct server_request *request,
                  const void *payload)
@@ -85,9 +104,7 @@ static void tell(struct serve *serve, int peer, const struct server_request *req
     struct server_request whole = *request;
     whole.magic = SERVER_MAGIC;
     whole.version = SERVER_VERSION;
-    enum tutti_status status = line_send(line, SERVER_TAG_REQUEST, &whole, sizeof whole);
-    if (status == TUTTI_OK && whole.payload_bytes > 0)
-        status = line_send(line, SERVER_TAG_PAYLOAD, payload, whole.payload_bytes);
+    const enum tutti_status status = send_request(line, &whole, payload);
     if (status == TUTTI_OK) return;
     char why[120];
     error_copy(why, sizeof why);

@@ -3,7 +3,6 @@
 #include "tutti/server.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "os/clock.h"
+#include "server/finite.h"
 #include "server/serve.h"
 #include "server/server_options.h"
 #include "server/snapshot.h"
@@ -332,11 +332,10 @@ static enum tutti_status check_finite(const char *who, size_t p, const struct di
 {
     const float *const values = part->values;
     const size_t count = table->is_rows ? part->row_count * table->width : table->width;
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(values[i]))
-            return error_set(TUTTI_INVALID_BUFFER,
-                             "%s: parts[%zu].values[%zu], for table '%s', is %g", who, p, i,
-                             table->name, (double)values[i]);
+    const size_t end = finite_end(count, values);
+    if (end < count)
+        return error_set(TUTTI_INVALID_BUFFER, "%s: parts[%zu].values[%zu], for table '%s', is %g",
+                         who, p, end, table->name, (double)values[end]);
     return TUTTI_OK;
 }
 
@@ -369,7 +368,7 @@ static enum tutti_status check_part(const char *who, const struct server_divisio
 static enum tutti_status prepare(struct tutti_server *server, enum worker_call call,
                                  const char *who, const struct tutti_server_part *parts,
                                  size_t part_count, const struct tutti_server_call_options *options,
-                                 struct tutti_server_operation **operation)
+                                 bool stays, struct tutti_server_operation **operation)
 {
     struct tutti_server_call_options own;
     *operation = NULL;
@@ -382,18 +381,18 @@ static enum tutti_status prepare(struct tutti_server *server, enum worker_call c
         return error_set(TUTTI_INVALID_BUFFER, "%s: parts is NULL", who);
     for (size_t p = 0; p < part_count; p++)
         TRY(check_part(who, &server->setup.division, call, p, &parts[p]));
-    return worker_prepare(server->worker_end, call, who, parts, part_count, &own, operation);
+    return worker_prepare(server->worker_end, call, who, parts, part_count, &own, stays, operation);
 }
 
 static enum tutti_status start(struct tutti_server *server, enum worker_call call, const char *who,
                                const struct tutti_server_part *parts, size_t part_count,
-                               const struct tutti_server_call_options *options,
+                               const struct tutti_server_call_options *options, bool stays,
                                struct tutti_server_operation **operation)
 {
     struct tutti_server_operation *own;
     if (operation == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: operation is NULL", who);
     *operation = NULL;
-    TRY(prepare(server, call, who, parts, part_count, options, &own));
+    TRY(prepare(server, call, who, parts, part_count, options, stays, &own));
     const enum tutti_status status = worker_check_launch(server->worker_end, who, 1, false);
     if (status != TUTTI_OK) {
         worker_drop(own);
@@ -410,7 +409,7 @@ static enum tutti_status start_and_wait(struct tutti_server *server, enum worker
                                         const struct tutti_server_call_options *options)
 {
     struct tutti_server_operation *operation;
-    TRY(start(server, call, who, parts, part_count, options, &operation));
+    TRY(start(server, call, who, parts, part_count, options, true, &operation));
     return worker_finish(&operation, true);
 }
 
@@ -440,7 +439,16 @@ enum tutti_status tutti_server_push_start(struct tutti_server *server,
                                           const struct tutti_server_call_options *options,
                                           struct tutti_server_operation **operation)
 {
-    return start(server, WORKER_PUSH, "tutti_server_push_start", parts, part_count, options,
+    return start(server, WORKER_PUSH, "tutti_server_push_start", parts, part_count, options, false,
+                 operation);
+}
+
+enum tutti_status tutti_server_set_start(struct tutti_server *server,
+                                         const struct tutti_server_part *parts, size_t part_count,
+                                         const struct tutti_server_call_options *options,
+                                         struct tutti_server_operation **operation)
+{
+    return start(server, WORKER_SET, "tutti_server_set_start", parts, part_count, options, false,
                  operation);
 }
 
@@ -449,7 +457,7 @@ enum tutti_status tutti_server_pull_start(struct tutti_server *server,
                                           const struct tutti_server_call_options *options,
                                           struct tutti_server_operation **operation)
 {
-    return start(server, WORKER_PULL, "tutti_server_pull_start", parts, part_count, options,
+    return start(server, WORKER_PULL, "tutti_server_pull_start", parts, part_count, options, false,
                  operation);
 }
 
@@ -480,6 +488,24 @@ enum tutti_status tutti_server_tick(struct tutti_server *server,
     return worker_finish(&operation, true);
 }
 
+/* Waits for all operations, and returns the first failure, with its message. The last one is over last, so
+ * one wait is for all. */
+static enum tutti_status finish_all(enum tutti_status before,
+                                    struct tutti_server_operation **operations, int count)
+{
+    enum tutti_status status = before;
+    char message[ERROR_TEXT_MAX];
+    error_copy(message, sizeof message);
+    for (int i = count - 1; i >= 0; i--) {
+        if (operations[i] == NULL) continue;
+        const enum tutti_status one = worker_finish(&operations[i], true);
+        if (one == TUTTI_OK || before != TUTTI_OK) continue;
+        status = one;
+        error_copy(message, sizeof message);
+    }
+    return status == TUTTI_OK ? TUTTI_OK : error_set(status, "%s", message);
+}
+
 enum tutti_status tutti_server_push_pull(struct tutti_server *server,
                                          const struct tutti_server_part *pushed, size_t pushed_count,
                                          const struct tutti_server_part *pulled, size_t pulled_count,
@@ -491,9 +517,9 @@ enum tutti_status tutti_server_push_pull(struct tutti_server *server,
     const bool is_pushed = worker_is_unfinished(server->worker_end);
     enum tutti_status status = worker_check_launch(server->worker_end, who, 3, true);
     if (status == TUTTI_OK && pushed_count > 0 && !is_pushed)
-        status = prepare(server, WORKER_PUSH, who, pushed, pushed_count, options, &push);
+        status = prepare(server, WORKER_PUSH, who, pushed, pushed_count, options, true, &push);
     if (status == TUTTI_OK && pulled_count > 0)
-        status = prepare(server, WORKER_PULL, who, pulled, pulled_count, options, &pull);
+        status = prepare(server, WORKER_PULL, who, pulled, pulled_count, options, true, &pull);
     if (status != TUTTI_OK) {
         worker_drop(push);
         worker_drop(pull);
@@ -508,17 +534,7 @@ enum tutti_status tutti_server_push_pull(struct tutti_server *server,
         worker_drop(pull);
         pull = NULL;
     }
-    struct tutti_server_operation **const started[] = {&push, &tick, &pull};
-    for (int i = 0; i < 3; i++) {
-        if (*started[i] == NULL) continue;
-        char message[ERROR_TEXT_MAX];
-        error_copy(message, sizeof message);
-        const enum tutti_status one = worker_finish(started[i], true);
-        if (status == TUTTI_OK)
-            status = one;
-        else
-            (void)!error_set(status, "%s", message);
-    }
+    status = finish_all(status, (struct tutti_server_operation *[]){push, tick, pull}, 3);
     if (has_ended && status == TUTTI_TIMEOUT) worker_leave_unfinished(server->worker_end);
     return status;
 }

@@ -67,6 +67,32 @@ size_t server_reply_bytes(const struct server_division *division,
     return bytes;
 }
 
+size_t server_alone_bytes(const struct server_division *division,
+                          const struct server_request *request,
+                          const struct server_request_part *part)
+{
+    uint64_t elements;
+    if (!has_parts(request->kind) || request->encoding != TUTTI_ENCODING_NONE ||
+        !elements_of(division, part, &elements))
+        return 0;
+    const bool has_rows = part->is_rows && request->kind != SERVER_PULL;
+    const size_t bytes = elements * sizeof(float) + (has_rows ? part->count * sizeof(int64_t) : 0);
+    return bytes >= SERVER_ALONE_BYTES ? bytes : 0;
+}
+
+size_t server_rest_bytes(const struct server_division *division,
+                         const struct server_request *request,
+                         const struct server_request_part *parts)
+{
+    const bool is_pull = request->kind == SERVER_PULL;
+    size_t bytes = is_pull ? server_reply_bytes(division, request, parts) : request->payload_bytes;
+    for (size_t i = 0; i < request->part_count; i++) {
+        const size_t alone = server_alone_bytes(division, request, &parts[i]);
+        if (alone > 0) bytes -= is_pull ? alone : padded(alone);
+    }
+    return bytes;
+}
+
 /* ------------------------------------------------------------------------------------- requests */
 
 static enum tutti_status check_head(const struct server_ends *ends,
@@ -166,8 +192,10 @@ enum tutti_status server_request_read(const struct server_ends *ends, const void
         return error_set(TUTTI_MISMATCH, "it has %zu bytes, too few for a request", size);
     memcpy(request, bytes, sizeof *request);
     TRY(check_head(ends, request));
-    if (request->part_count > TUTTI_SERVER_PARTS ||
-        size != sizeof *request + request->part_count * sizeof *parts)
+    const size_t whole = sizeof *request + (size_t)request->part_count * sizeof *parts;
+    const bool fits = size == whole || (request->payload_bytes <= SERVER_INLINE_BYTES &&
+                                        size == whole + request->payload_bytes);
+    if (request->part_count > TUTTI_SERVER_PARTS || !fits)
         return error_set(TUTTI_MISMATCH, "it has %zu bytes, and %u parts", size,
                          request->part_count);
     if (!has_parts(request->kind)) return check_rest(ends, request);
@@ -197,9 +225,12 @@ enum tutti_status server_rows_check(const struct server_ends *ends, size_t table
 
 enum tutti_status server_reply_read(struct server_reply *reply, size_t size, size_t payload_max)
 {
-    if (size != sizeof *reply || reply->magic != SERVER_MAGIC || reply->version != SERVER_VERSION ||
+    if (size < sizeof *reply || reply->magic != SERVER_MAGIC || reply->version != SERVER_VERSION ||
         reply->status >= STATUS_COUNT || reply->status == TUTTI_IN_PROGRESS ||
         reply->payload_bytes > payload_max)
+        return error_set(TUTTI_INTERNAL, "the server's answer makes no sense");
+    const bool is_inline = reply->status == TUTTI_OK && reply->payload_bytes <= SERVER_INLINE_BYTES;
+    if (size != sizeof *reply + (is_inline ? reply->payload_bytes : 0))
         return error_set(TUTTI_INTERNAL, "the server's answer makes no sense");
     if (reply->status == TUTTI_OK) return TUTTI_OK;
     reply->text[sizeof reply->text - 1] = 0;

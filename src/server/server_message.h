@@ -3,12 +3,18 @@
  *     worker                                                  server
  *       request, and the parts it is about   ── REQUEST ──►     checked; then room for its payload
  *       its payload, if it has one           ── PAYLOAD ──►
+ *       ..                                   ── PAYLOAD ──►
  *                                            ◄── tag ───        reply
  *                                            ◄── tag + 1 ──     payload, if it is OK and has one
+ *                                            ◄── tag + 1 ──     ..
  *
  * REQUEST and PAYLOAD are the tags of messages. Payloads of a push or set: part by part the rows
  * (int64, if there are any) and then the values, each padded to 8 bytes. Payload of a pull: the
  * rows; its reply has the values, part by part, without gaps.
+ *
+ * A small payload goes with its request or reply, in one message. Of a larger one, each large part
+ * is a message of its own, so that it goes straight from the memory where it is to the memory
+ * where it is wanted; all other parts are one message, which goes first.
  *
  * Numbers are those of the machine. All that a peer sends is copied once and checked here before
  * anything is done with it.
@@ -27,6 +33,8 @@
 
 enum { SERVER_MAGIC = 0x53545554, SERVER_VERSION = 2 };
 enum { SERVER_TAG_REQUEST = 0, SERVER_TAG_PAYLOAD = 1, SERVER_TAG_REPLY = 16 };
+/* Payloads of at most so many bytes go with their request or reply; parts of at least so many go alone. */
+enum { SERVER_INLINE_BYTES = 4096, SERVER_ALONE_BYTES = 32768 };
 /* Requests of a worker that a server has not answered yet. Each has two tags, from TAG_REPLY on. */
 enum { SERVER_SLOTS = 64 };
 
@@ -99,7 +107,18 @@ bool server_part_bytes(const struct server_division *division, const struct serv
                        const struct server_request_part *part, size_t *row_bytes,
                        size_t *value_bytes);
 
-/* Takes a request of `size` bytes apart. parts: room for TUTTI_SERVER_PARTS. VERSION: of another
+/* Bytes of a part in a message of its own, or 0 if it goes with others: of the payload of a request that is
+ * measured, or, of a PULL, of its reply's. */
+size_t server_alone_bytes(const struct server_division *division,
+                          const struct server_request *request,
+                          const struct server_request_part *part);
+/* The same of all parts that go with others: of the payload of a request, or of a PULL's reply. */
+size_t server_rest_bytes(const struct server_division *division,
+                         const struct server_request *request,
+                         const struct server_request_part *parts);
+
+/* Takes a request of `size` bytes apart, with which its payload may have come; that is behind the parts.
+ * parts: room for TUTTI_SERVER_PARTS. VERSION: of another
  * library. MISMATCH: it makes no sense for this server; the message says why. Pure. */
 enum tutti_status server_request_read(const struct server_ends *ends, const void *bytes,
                                       size_t size, struct server_request *request,
@@ -112,8 +131,8 @@ size_t server_reply_bytes(const struct server_division *division,
                           const struct server_request *request,
                           const struct server_request_part *parts);
 
-/* INTERNAL: not a reply, or of more than payload_max bytes; otherwise its status, with the
- * text as this thread's message. */
+/* INTERNAL: not a reply, or with a payload of more than payload_max bytes, or of some bytes that have not come with
+ * it as they must; otherwise its status, with the text as this thread's message. */
 enum tutti_status server_reply_read(struct server_reply *reply, size_t size, size_t payload_max);
 
 #endif

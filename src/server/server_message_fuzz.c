@@ -41,6 +41,7 @@ static void check_parts(const struct server_ends *ends, const struct server_requ
         must(parts[i].count == share && first + share <= tables[parts[i].table].width);
     }
     must(payload == request->payload_bytes && payload <= division.payload_max);
+    must(server_rest_bytes(&division, request, parts) <= division.payload_max);
     must(server_reply_bytes(&division, request, parts) <= division.payload_max);
 }
 
@@ -58,12 +59,12 @@ static void check_rows(const struct server_ends *ends, const uint8_t *data, size
 static void read_reply(const uint8_t *data, size_t bytes)
 {
     struct server_reply reply = {0};
-    const size_t room = bytes > 300 ? 64 : 0;
-    const size_t size = bytes < sizeof reply ? bytes : sizeof reply;
-    memcpy(&reply, data, size);
+    const size_t room = 64, size = bytes < sizeof reply + room ? bytes : sizeof reply + room;
+    memcpy(&reply, data, size < sizeof reply ? size : sizeof reply);
     const enum tutti_status status = server_reply_read(&reply, size, room);
     must((unsigned)status < STATUS_COUNT);
-    if (status == TUTTI_OK) must(size == sizeof reply && reply.payload_bytes <= room);
+    if (status == TUTTI_OK)
+        must(size == sizeof reply + reply.payload_bytes && size <= sizeof reply + room);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

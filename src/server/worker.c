@@ -105,7 +105,7 @@ static enum tutti_status result_of(struct tutti_server_operation *operation)
     if (operation->kind == SERVER_PULL)
         for (int s = 0; s < config->division->server_count; s++)
             parts_unpack(config->division, s, operation->parts, operation->part_count,
-                         operation->legs[s].reply_payload);
+                         &operation->legs[s]);
     return TUTTI_OK;
 }
 
@@ -151,11 +151,11 @@ static enum tutti_status copy_parts(struct tutti_server_operation *operation,
 }
 
 static enum tutti_status pack(struct tutti_server_operation *operation,
-                              const struct server_request *head)
+                              const struct server_request *head, bool stays)
 {
-    const struct server_division *const division = operation->worker->config.division;
-    for (int s = 0; s < division->server_count; s++)
-        TRY(parts_pack(division, s, head, operation->parts, operation->part_count,
+    struct worker *const worker = operation->worker;
+    for (int s = 0; s < worker->config.division->server_count; s++)
+        TRY(parts_pack(worker, s, head, operation->parts, operation->part_count, stays,
                        &operation->legs[s]));
     return TUTTI_OK;
 }
@@ -173,7 +173,7 @@ static void count_call(struct worker *worker, const struct tutti_server_operatio
 
 enum tutti_status worker_prepare(struct worker *worker, enum worker_call call, const char *function,
                                  const struct tutti_server_part *parts, size_t part_count,
-                                 const struct tutti_server_call_options *options,
+                                 const struct tutti_server_call_options *options, bool stays,
                                  struct tutti_server_operation **operation)
 {
     static const enum server_kind kinds[] = {
@@ -188,7 +188,7 @@ enum tutti_status worker_prepare(struct worker *worker, enum worker_call call, c
         .priority = options->priority,
         .encoding = call == WORKER_PULL ? TUTTI_ENCODING_NONE : (uint32_t)options->encoding};
     enum tutti_status status = copy_parts(own, parts, part_count);
-    if (status == TUTTI_OK) status = pack(own, &head);
+    if (status == TUTTI_OK) status = pack(own, &head, stays);
     if (status != TUTTI_OK) {
         operation_free(own);
         return status;
@@ -279,13 +279,13 @@ enum tutti_status worker_change(struct worker *worker, const char *function,
 static void read_step(const struct worker *worker, const struct worker_leg *leg, int *ranks,
                       size_t rank_capacity, struct tutti_server_step *step)
 {
-    const uint64_t *const members = (const uint64_t *)leg->reply_payload;
+    const uint64_t *const members = parts_rest(leg);
     size_t count = 0;
     for (int i = 0; i < worker->config.division->worker_count; i++)
         if (rank_set_has(members, i) && count++ < rank_capacity)
             ranks[count - 1] = worker->config.worker_ranks[i];
-    step->number = leg->reply.step;
-    step->worker_count = leg->reply.worker_count;
+    step->number = leg->reply.head.step;
+    step->worker_count = leg->reply.head.worker_count;
     step->member_count = count;
 }
 
@@ -296,12 +296,10 @@ enum tutti_status worker_step_read(struct worker *worker, const char *function, 
     struct tutti_server_operation *const own = operation_create(worker, function, SERVER_RECORD);
     if (own == NULL) return TUTTI_NO_MEMORY;
     struct worker_leg *const leg = &own->legs[0];
-    leg->reply_bytes = rank_set_words(worker->config.division->worker_count) * sizeof(uint64_t);
-    leg->reply_payload = malloc(leg->reply_bytes);
+    const size_t bytes = rank_set_words(worker->config.division->worker_count) * sizeof(uint64_t);
     enum tutti_status status =
         plain_leg(leg, &(struct server_request){.kind = SERVER_RECORD, .number = number});
-    if (status == TUTTI_OK && leg->reply_payload == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "%s: no memory for an answer", function);
+    if (status == TUTTI_OK) status = parts_make_room(worker, bytes, leg);
     if (status == TUTTI_OK) {
         start_legs(own, worker->config.timeout_ns);
         (void)leg_finish(leg, true);
@@ -363,6 +361,7 @@ enum tutti_status worker_free(struct worker *worker)
         if (status == TUTTI_OK) status = one;
     }
     for (int s = 0; s < worker->config.division->server_count; s++) free(worker->lines[s].why);
+    block_pool_release(&worker->payloads);
     free(worker->lines);
     free(worker);
     return status;

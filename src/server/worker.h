@@ -39,10 +39,11 @@ void worker_count(const struct worker *worker, struct tutti_server_counters *cou
 
 /* The calls of server.h, for arguments that have been checked there (worker_check). */
 enum worker_call { WORKER_PUSH, WORKER_SET, WORKER_PULL };
-/* Everything of a call that can be refused. Then it is launched, or dropped: NULL is allowed. */
+/* Everything of a call that can be refused. Then it is launched, or dropped: NULL is allowed. stays: values of parts
+ * stay as they are until the operation is finished. */
 enum tutti_status worker_prepare(struct worker *worker, enum worker_call call, const char *function,
                                  const struct tutti_server_part *parts, size_t part_count,
-                                 const struct tutti_server_call_options *options,
+                                 const struct tutti_server_call_options *options, bool stays,
                                  struct tutti_server_operation **operation);
 void worker_launch(struct tutti_server_operation *operation);
 void worker_drop(struct tutti_server_operation *operation);

@@ -150,6 +150,29 @@ def test_started_calls_keep_their_order(comm):
 
 
 @pytest.mark.ranks(1)
+def test_a_set_can_be_started(comm):
+    with server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10) as tables:
+        wanted = np.arange(12, dtype=np.float32).reshape(3, 4)
+        with tables.set_start({"layer": wanted}), tables.tick_start():
+            pass
+        assert np.array_equal(tables.pull({"layer": None})["layer"], wanted)
+
+
+@pytest.mark.ranks(1)
+def test_pulls_fill_arrays_of_the_caller(comm):
+    with server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10) as tables:
+        layer, words = np.zeros((3, 4), np.float32), tables.pull({"words": [5, 6]})["words"]
+        into = np.zeros_like(words)
+        found = tables.pull({"layer": layer, "words": ([5, 6], into)})
+        assert found["layer"] is layer and found["words"] is into
+        assert np.array_equal(into, words)
+        assert np.array_equal(layer, tables.pull({"layer": None})["layer"])
+        for wrong in (layer[:, :2], layer.astype(np.float64), np.zeros((4, 3), np.float32)):
+            with pytest.raises(tutti.InvalidArgument, match="the array for table 'layer'"):
+                tables.pull({"layer": wrong})
+
+
+@pytest.mark.ranks(1)
 def test_optimizers_may_be_functions_of_python(comm):
     seen = []
 

@@ -554,6 +554,7 @@ FUNCTIONS = {
     "server_tick": (Int, (Pointer, Pointer)),
     "server_push_pull": (Int, (Pointer, Pointer, Size, Pointer, Size, Pointer)),
     "server_push_start": (Int, (Pointer, Pointer, Size, Pointer, Pointer)),
+    "server_set_start": (Int, (Pointer, Pointer, Size, Pointer, Pointer)),
     "server_pull_start": (Int, (Pointer, Pointer, Size, Pointer, Pointer)),
     "server_tick_start": (Int, (Pointer, Pointer, Pointer)),
     "server_wait": (Int, (Pointer,)),

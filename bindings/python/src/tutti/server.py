@@ -266,8 +266,9 @@ _CALL_OPTIONS = frozenset(CallOptions.__annotations__)
 
 #: A whole tensor for a dense table; indices and rows for the others.
 Given = Union[Buffer, Tuple[Union[Buffer, Sequence[int]], Buffer]]
-#: None for a dense table, indices for the others.
-Wanted = Union[None, Buffer, Sequence[int]]
+#: None for a dense table, indices for the others; or where the values belong: an array for a dense table, (indices, array)
+#: for the others.
+Wanted = Union[None, Buffer, Sequence[int], Tuple[Union[Buffer, Sequence[int]], Array]]
 
 
 def _call_options(how: CallOptions) -> _header.ServerCallOptions:
@@ -541,7 +542,11 @@ class Server:
         self._call(library.server_set, _call_options(how), self._given(values))
 
     def pull(self, wanted: Mapping[str, Wanted], **how: "Unpack[CallOptions]") -> Dict[str, Array]:
-        """Values by name: of a dense table (None) in its shape, or of the rows with these indices."""
+        """Values by name: of a dense table (None) in its shape, or of the rows with these indices.
+
+        The arrays are new, which takes a while for large ones. To fill an array of yours, give it instead of None, or as
+        (indices, array): a writable one of float32 without gaps.
+        """
         parts, values = self._wanted(wanted)
         self._call(library.server_pull, _call_options(how), parts)
         return values
@@ -564,6 +569,10 @@ class Server:
     def push_start(self, gradients: Mapping[str, Given], **how: "Unpack[CallOptions]") -> Operation:
         """Starts push() and returns at once; the arrays must not change before it is done."""
         return self._start(library.server_push_start, how, self._given(gradients), None)
+
+    def set_start(self, values: Mapping[str, Given], **how: "Unpack[CallOptions]") -> Operation:
+        """Starts set() and returns at once; the arrays must not change before it is done."""
+        return self._start(library.server_set_start, how, self._given(values), None)
 
     def pull_start(self, wanted: Mapping[str, Wanted], **how: "Unpack[CallOptions]") -> Operation:
         """Starts pull() and returns at once; wait() of it returns the values."""
@@ -669,12 +678,10 @@ class Server:
         _check_mapping(wanted, "rows (None for a dense table)")
         for name, which in wanted.items():
             index, table = self._table(name)
-            if (which is None) != (table.rows is None):
-                what = "has rows, and needs indices" if table.rows is not None else "is dense, and has no indices"
-                raise invalid(Status.INVALID_BUFFER, f"table {name!r} {what}")
+            into, which = _split(name, table, which)
             rows = None if which is None else _indices(which)
             shape = table.shape if rows is None else (rows.size,) + table.shape
-            found[name] = np.empty(shape, np.float32)
+            found[name] = np.empty(shape, np.float32) if into is None else _room(name, into, shape)
             if rows is None or rows.size > 0:
                 parts.add(index, rows, found[name])
         return parts, found
@@ -683,6 +690,28 @@ class Server:
 def _check_mapping(given: object, what: str) -> None:
     if not isinstance(given, Mapping):
         raise invalid(Status.INVALID_BUFFER, f"a dict of names of tables and their {what} is needed, not {given!r:.60}")
+
+
+def _split(name: str, table: Table, wanted: Wanted) -> Tuple[Optional[Array], Union[None, Buffer, Sequence[int]]]:
+    """The array to fill, if any, and the indices of rows."""
+    if table.rows is None:
+        if wanted is not None and not isinstance(wanted, np.ndarray):
+            raise invalid(Status.INVALID_BUFFER, f"table {name!r} is dense, and has no indices: None, or an array to fill")
+        return wanted, None
+    if wanted is None:
+        raise invalid(Status.INVALID_BUFFER, f"table {name!r} has rows, and needs indices")
+    if isinstance(wanted, tuple) and len(wanted) == 2 and isinstance(wanted[1], np.ndarray):
+        return wanted[1], wanted[0]
+    return None, wanted
+
+
+def _room(name: str, array: Array, shape: Tuple[int, ...]) -> Array:
+    if array.dtype != np.float32 or not (array.flags.c_contiguous and array.flags.writeable) or array.shape != shape:
+        raise invalid(
+            Status.INVALID_BUFFER,
+            f"the array for table {name!r} is not a writable one of float32 without gaps, of shape {shape}",
+        )
+    return array
 
 
 def _floats(name: str, thing: Buffer) -> Array:
