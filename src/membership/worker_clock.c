@@ -125,6 +125,17 @@ bool worker_clock_decide(struct worker_clock *clock, uint64_t *members)
     return true;
 }
 
+void worker_clock_follow(struct worker_clock *clock, const uint64_t *members)
+{
+    for (int i = 0; i < clock->worker_count; i++) {
+        struct worker_clock_worker *const worker = &clock->workers[i];
+        if (!rank_set_has(members, i)) continue;
+        worker->clock++;
+        if (worker->state == WORKER_WAITS) worker->state = WORKER_WORKS;
+    }
+    clock->steps++;
+}
+
 void worker_clock_awaited(const struct worker_clock *clock, int worker, uint64_t *awaited)
 {
     memset(awaited, 0, rank_set_words(clock->worker_count) * sizeof *awaited);

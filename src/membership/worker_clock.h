@@ -86,6 +86,8 @@ void worker_clock_join(struct worker_clock *clock, int worker);
 /* Decides the next step, if there is one: its members (a set of worker_count, rank_set.h) are
  * overwritten. Ask until there is none, after every change. */
 bool worker_clock_decide(struct worker_clock *clock, uint64_t *members);
+/* Takes a step that another clock of the same workers has decided. */
+void worker_clock_follow(struct worker_clock *clock, const uint64_t *members);
 
 /* The clock that every worker that is left has reached; UINT64_MAX if none is left. */
 uint64_t worker_clock_lowest(const struct worker_clock *clock);
