@@ -34,13 +34,17 @@ enum tutti_status line_listen(struct line *line)
     free(line->payload);
     line->payload = NULL;
     line->state = LINE_HEADER;
-    return start_receive(line, line->header, sizeof line->header, SERVER_TAG_REQUEST);
+    return start_receive(line, line->header, sizeof line->header, line->tag);
 }
 
-enum tutti_status line_open(struct line *line, struct tutti_comm *comm, int peer, int event_fd)
+enum tutti_status line_open(struct line *line, struct tutti_comm *comm, int peer, int tag,
+                            int event_fd)
 {
-    *line = (struct line){
-        .comm = comm, .peer = peer, .event_fd = event_fd, .is_borrowed = tutti_comm_size(comm) == 1};
+    *line = (struct line){.comm = comm,
+                          .peer = peer,
+                          .tag = tag,
+                          .event_fd = event_fd,
+                          .is_borrowed = tutti_comm_size(comm) == 1};
     const enum tutti_status status = line_listen(line);
     if (status != TUTTI_OK) line_close(line, "no memory");
     return status;
@@ -64,7 +68,7 @@ enum tutti_status line_want_payload(struct line *line, size_t bytes)
     if (line->payload == NULL)
         return error_set(TUTTI_NO_MEMORY, "no memory for a request of %zu bytes", bytes);
     line->state = LINE_PAYLOAD;
-    return start_receive(line, line->payload, bytes, SERVER_TAG_PAYLOAD);
+    return start_receive(line, line->payload, bytes, line->tag + 1);
 }
 
 /* -------------------------------------------------------------------------------------- sending */

@@ -230,7 +230,7 @@ static void describe_awaited(const struct serve *serve, int worker, char *text, 
     uint64_t *const awaited = calloc(rank_set_words(count), sizeof *awaited);
     size_t used = (size_t)snprintf(text, bytes, "the clock still waits for the worker at rank");
     if (awaited == NULL) return;
-    worker_clock_awaited(&serve->clock, worker, awaited);
+    worker_clock_awaited(&serve->leader.clock, worker, awaited);
     for (int i = 0; i < count && used < bytes; i++)
         if (rank_set_has(awaited, i))
             used +=

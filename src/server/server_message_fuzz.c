@@ -37,7 +37,7 @@ static void check_parts(const struct server_ends *ends, const struct server_requ
         payload += rows + values;
         if (parts[i].is_rows) continue;
         uint64_t first, share;
-        division_dense(&division, parts[i].table, ends->server, &first, &share);
+        division_dense(&division, parts[i].table, ends->seat, &first, &share);
         must(parts[i].count == share && first + share <= tables[parts[i].table].width);
     }
     must(payload == request->payload_bytes && payload <= division.payload_max);
@@ -52,7 +52,7 @@ static void check_rows(const struct server_ends *ends, const uint8_t *data, size
     memcpy(rows, data, count * sizeof *rows);
     if (server_rows_check(ends, 2, count, rows) != TUTTI_OK) return;
     for (size_t i = 0; i < count; i++)
-        must(rows[i] >= 0 && rows[i] < 100 && rows[i] % 3 == ends->server);
+        must(rows[i] >= 0 && rows[i] < 100 && rows[i] % 3 == ends->seat);
 }
 
 static void read_reply(const uint8_t *data, size_t bytes)

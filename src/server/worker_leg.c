@@ -76,6 +76,7 @@ static void read_reply(struct worker_leg *leg)
 {
     const enum tutti_status status =
         server_reply_read(&leg->reply, leg->reply_message.count, leg->reply_bytes);
+    leg->is_answered = status != TUTTI_INTERNAL;
     if (status != TUTTI_OK)
         keep_failure(leg, status);
     else if (leg->reply.payload_bytes != leg->reply_bytes)
@@ -96,14 +97,37 @@ bool leg_finish(struct worker_leg *leg, bool blocks)
         leg->reply_payload_message.count != leg->reply_bytes)
         keep_failure(leg, error_set(TUTTI_INTERNAL, "the server's values have the wrong size"));
     leg->line->used &= ~(UINT64_C(1) << leg->slot);
+    if (leg->status != TUTTI_OK && !leg->is_answered) leg->line->is_lost = true;
     leg->line = NULL;
     return true;
+}
+
+bool leg_move(struct worker_leg *leg, struct worker_line *line, uint64_t timeout_ns)
+{
+    if (line->used == UINT64_MAX) return false;
+    free(leg->text);
+    leg->text = NULL;
+    leg->status = TUTTI_OK;
+    leg_start(leg, line, timeout_ns);
+    return true;
+}
+
+enum tutti_status leg_copy(const struct worker_leg *from, struct worker_leg *leg)
+{
+    leg->request = malloc(from->request_bytes);
+    if (leg->request == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for a request");
+    memcpy(leg->request, from->request, from->request_bytes);
+    leg->request_bytes = from->request_bytes;
+    leg->payload = from->payload;
+    leg->payload_bytes = from->payload_bytes;
+    leg->shares_payload = true;
+    return TUTTI_OK;
 }
 
 void leg_release(struct worker_leg *leg)
 {
     free(leg->request);
-    free(leg->payload);
+    if (!leg->shares_payload) free(leg->payload);
     free(leg->reply_payload);
     free(leg->text);
 }

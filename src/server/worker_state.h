@@ -14,6 +14,7 @@ struct worker_line {
     struct tutti_comm *comm; /* this worker is rank 0 of it, and the server rank 1 */
     int peer;                /* 1; 0 if the worker is its own server */
     bool is_borrowed;        /* the server is this rank, and has the communicator, too */
+    bool is_lost;            /* a message has failed: pulls go to the other seat, if there is one */
     uint64_t sequence;
     uint64_t used; /* slots, a bit each */
 };
@@ -21,7 +22,8 @@ struct worker_line {
 struct worker_leg {
     struct worker_line *line; /* NULL: it has none, or its answer is there */
     int slot;
-    bool has_no_reply;
+    bool has_no_reply, is_answered;
+    bool shares_payload;            /* which is that of another leg of the same call */
     struct server_request *request; /* with its parts */
     size_t request_bytes, payload_bytes, reply_bytes;
     char *payload, *reply_payload;
@@ -41,7 +43,7 @@ struct tutti_server_operation {
     int64_t *rows;
     size_t part_count;
     uint64_t timeout_ns;      /* of its messages, from its launch on */
-    struct worker_leg legs[]; /* one for each server */
+    struct worker_leg legs[]; /* one for each seat */
 };
 
 struct worker {
@@ -65,6 +67,10 @@ void leg_start(struct worker_leg *leg, struct worker_line *line, uint64_t timeou
  * holds. */
 bool leg_finish(struct worker_leg *leg, bool blocks);
 void leg_release(struct worker_leg *leg);
+/* The leg has ended without an answer: starts it again, on another line. False: that has no slot. */
+bool leg_move(struct worker_leg *leg, struct worker_line *line, uint64_t timeout_ns);
+/* Makes a leg with the request and payload of another one, which is released later. NO_MEMORY. */
+enum tutti_status leg_copy(const struct worker_leg *from, struct worker_leg *leg);
 
 /* -------------------------------------------------------------------------------- worker_parts.c */
 

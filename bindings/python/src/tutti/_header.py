@@ -382,6 +382,8 @@ class ServerOptions(ctypes.Structure):
         ("queue_bytes", Size),
         ("timeout_ns", ctypes.c_uint64),
         ("load_folder", ctypes.c_char_p),
+        ("backups", Int),
+        ("reserved", Int),
     ]
 
 

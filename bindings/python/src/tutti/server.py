@@ -381,8 +381,8 @@ class Server:
     `servers`: the ranks of `comm` that hold the tables. `workers`: those that push and pull; by default all others.
     `mode`: "synchronous", "bounded" (with `staleness`), "asynchronous" or "quorum" (with `quorum`). `average`: an update
     counts 1 / (number of workers). `timeout`: seconds that a call may take. `load_folder`: where save() wrote
-    the tables of an earlier run. All ranks give the same. Collective; `comm`
-    may be closed afterwards. Calls may come from any thread, and go on one after the other.
+    the tables of an earlier run. `backups`: with 1, each server's part is on the next server, too, and calls go on when a
+    server dies. All ranks give the same. Collective; `comm` may be closed afterwards. Calls may come from any thread, and go on one after the other.
     """
 
     def __init__(
@@ -399,6 +399,7 @@ class Server:
         queue_bytes: SupportsIndex = 0,
         timeout: Optional[float] = None,
         load_folder: Optional[str] = None,
+        backups: SupportsIndex = 0,
     ) -> None:
         _callbacks.catch_up()
         self.tables: Tuple[Table, ...] = tuple(tables)
@@ -431,6 +432,7 @@ class Server:
             queue_bytes=integer("queue_bytes", queue_bytes, 0, Status.INVALID_OPTIONS, SIZE_MAX),
             timeout_ns=nanoseconds("timeout", timeout),
             load_folder=None if load_folder is None else text("load_folder", load_folder),
+            backups=integer("backups", backups, 0, Status.INVALID_OPTIONS),
         )
         handle = ctypes.c_void_p()
         state = comm._state
