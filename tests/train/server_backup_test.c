@@ -5,7 +5,7 @@
  *     server_backup_test                        what CI runs; with TUTTI_LONG more
  *     server_backup_test --runs N [--seed S]    as many as you like; stops at the first that fails
  *
- * ctest: label=notsan label=once timeout=300 */
+ * ctest: label=once timeout=300 */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
