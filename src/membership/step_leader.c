@@ -144,20 +144,20 @@ static int standby_of(const struct step_leader *leader)
                : -1;
 }
 
-/* Of a standby whose leader is gone. */
+/* Of a standby whose leader is gone, or the other way round. */
 static void lead_if_all_resumed(struct step_leader *leader)
 {
     if (leader->role != STEP_WAITS) return;
     for (int s = 0; s < seat_count(leader); s++)
         if (is_other(leader, s) && !leader->seats[s].has_resumed) return;
     leader->role = STEP_LEADS;
-    leader->proposed = leader->agreed;
+    if (leader->proposed < leader->agreed) leader->proposed = leader->agreed;
 }
 
 bool step_leader_gone(struct step_leader *leader, int seat)
 {
     leader->seats[seat].is_gone = true;
-    if (seat == 0 && leader->role == STEP_STANDS_BY) leader->role = STEP_WAITS;
+    if (step_seat_has_clock(seat, leader->config.share_count)) leader->role = STEP_WAITS;
     lead_if_all_resumed(leader);
     for (int share = 0; share < leader->config.share_count; share++) {
         bool has_any = false;
@@ -192,7 +192,7 @@ bool step_leader_resume(struct step_leader *leader, int seat, uint64_t index)
 {
     if (index > leader->agreed || leader->agreed - index >= capacity(leader)) return false;
     leader->seats[seat].has_resumed = true;
-    leader->seats[seat].told = index;
+    if (leader->config.seat != 0) leader->seats[seat].told = index;
     lead_if_all_resumed(leader);
     return true;
 }
@@ -256,7 +256,7 @@ static bool may_tell(const struct step_leader *leader, int seat)
 static struct step_action next_of_leader(struct step_leader *leader)
 {
     const int standby = standby_of(leader);
-    if (standby < 0) leader->agreed = leader->proposed;
+    if (standby < 0 && leader->role == STEP_LEADS) leader->agreed = leader->proposed;
     if (standby >= 0 && leader->seats[standby].told < leader->proposed)
         return tell(leader, standby);
     for (int s = 0; s < seat_count(leader); s++)
@@ -270,14 +270,14 @@ static struct step_action next_of_leader(struct step_leader *leader)
 
 struct step_action step_leader_next(struct step_leader *leader)
 {
-    if (leader->role == STEP_LEADS) {
+    if (leader->role != STEP_STANDS_BY) {
         struct step_action action = next_of_leader(leader);
-        while (action.kind == STEP_NOTHING && leader->proposed == leader->agreed &&
-               make_entry(leader))
+        while (action.kind == STEP_NOTHING && leader->role == STEP_LEADS &&
+               leader->proposed == leader->agreed && make_entry(leader))
             action = next_of_leader(leader);
         return action;
     }
-    if (leader->role == STEP_STANDS_BY && leader->confirmed < leader->agreed)
+    if (leader->confirmed < leader->agreed)
         return (struct step_action){STEP_CONFIRM, 0, entry_of(leader, ++leader->confirmed)};
     if (leader->carried < leader->agreed)
         return (struct step_action){STEP_CARRY_OUT, leader->config.seat,

@@ -17,13 +17,14 @@
  *                         agreed ◄──────────── CONFIRM i ───
  *                         carries it out ────────────────── entry i ──────────────► carries it out
  *
- *     LEADS                                        the list is its own
- *     STANDS_BY ──leader is gone──► WAITS ──all seats that are left have said RESUME──► LEADS
+ *     LEADS     ──standby is gone─► WAITS ──all seats that are left have said RESUME──► LEADS, alone
+ *     STANDS_BY ──leader is gone──► WAITS ──all seats that are left have said RESUME──► LEADS, alone
  *
- * A seat whose line to the leader has ended says RESUME to the standby, with the number of the last
- * entry that it has heard, and hears those that it lacks. So a leader that is cut off from its standby
- * and not from the others is not replaced: nobody leads twice. Without a standby (it is gone, or there
- * are no backups) the leader agrees with itself.
+ * A seat whose line to one of these two has ended says RESUME to the other one, with the number of the
+ * last entry that it has heard, and hears those that it lacks. A seat that has lost both stops. So a seat
+ * says RESUME to one of them only, and nobody leads twice where the line between the two has ended and
+ * both live. The leader tells the other seats when it loses the standby, and the standby when it loses
+ * another seat; they end their lines to it, too. Without backups the leader agrees with itself.
  *
  * Invariants
  *   1. An entry that any seat but the standby has carried out has been heard by the standby, if there
@@ -107,8 +108,8 @@ bool step_leader_gone(struct step_leader *leader, int seat);
 void step_leader_confirm(struct step_leader *leader, uint64_t index);
 /* The standby hears an entry. False: entries are missing before it. */
 bool step_leader_hear(struct step_leader *leader, const struct step_entry *entry);
-/* A seat has lost the leader, and has heard so many entries. False: it knows of more than this
- * standby, or lacks more than are kept: the steps cannot go on. */
+/* A seat has lost the leader or the standby, the other one of which this is, and has heard so many
+ * entries. False: it knows of more than this one, or lacks more than are kept: the steps cannot go on. */
 bool step_leader_resume(struct step_leader *leader, int seat, uint64_t index);
 
 /* What is to be done now. */

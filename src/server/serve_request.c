@@ -72,6 +72,8 @@ static enum tutti_status take_values(struct serve *serve, int worker, const stru
 {
     struct serve_worker *const from = &serve->workers[worker];
     const char *at = from->line.payload;
+    if (serve->broken != TUTTI_OK)
+        return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
     if (from->request.clock != from->ticked)
         return error_set(TUTTI_MISMATCH, "it is for clock %" PRIu64 ", and %" PRIu64 " have ended",
                          from->request.clock, from->ticked);

@@ -115,8 +115,9 @@ static void close_peers(struct serve *serve, const char *why)
     }
 }
 
-/* This seat takes no more steps: the tables are not complete, here or anywhere. Workers get the reason,
- * or, where another seat may have the share, lose their lines to this seat. */
+/* This seat takes no more steps: the tables are not complete, here or anywhere. Workers get the reason
+ * as answers, and go on with the other seat of the share, if there is one. The leader leaves its lines
+ * to those who are to hear that a share is lost. */
 static void stop(struct serve *serve, enum tutti_status status, const char *why, bool is_everywhere)
 {
     if (serve->broken != TUTTI_OK) return;
@@ -124,11 +125,7 @@ static void stop(struct serve *serve, enum tutti_status status, const char *why,
     snprintf(serve->why, sizeof serve->why, "%s", why);
     log_write(LOG_WARN, "rank %d: parameter server: %s", serve->config.rank, serve->why);
     if (!is_everywhere || !leads(serve)) close_peers(serve, serve->why);
-    if (is_everywhere || !has_backups(serve)) {
-        serve_answer_broken(serve);
-        return;
-    }
-    for (int i = 0; i < worker_count(serve); i++) close_worker(serve, i, serve->why);
+    serve_answer_broken(serve);
 }
 
 /* A share has no seat any more. The other seats are told by the leader. */
@@ -288,10 +285,10 @@ static void go_on_without(struct serve *serve, int peer, const char *why)
     log_write(LOG_WARN, "rank %d: parameter server: the server at rank %d is gone; %s: %s",
               serve->config.rank, rank_of(serve, peer),
               peer == 0 ? "this one decides the steps" : "backups have its part of the tables", why);
-    if (serve->config.seat == 0 && peer != standby)
-        tell(serve, standby,
-             &(struct server_request){.kind = SERVER_GONE, .number = (uint64_t)peer, .left_count = 1},
-             NULL);
+    const struct server_request gone = {
+        .kind = SERVER_GONE, .number = (uint64_t)peer, .left_count = 1};
+    if (serve->config.seat == 0 && peer == standby) tell_all(serve, &gone);
+    if (serve->config.seat == 0 && peer != standby) tell(serve, standby, &gone, NULL);
     act(serve);
 }
 
@@ -308,9 +305,8 @@ static void follow_another(struct serve *serve, int peer, const char *why)
         return;
     }
     serve->follows = other;
-    if (peer == 0)
-        tell(serve, other,
-             &(struct server_request){.kind = SERVER_RESUME, .sequence = serve->heard}, NULL);
+    tell(serve, other, &(struct server_request){.kind = SERVER_RESUME, .sequence = serve->heard},
+         NULL);
 }
 
 void serve_lose_peer(struct serve *serve, int peer, const char *why)

@@ -115,8 +115,7 @@ static bool move_leg(struct tutti_server_operation *operation, int share)
     struct worker *const worker = operation->worker;
     struct worker_leg *const leg = &operation->legs[share];
     const int twin = twin_of(worker, share);
-    if (!goes_to_one_seat(operation) || leg->request == NULL || leg->status == TUTTI_OK ||
-        leg->is_answered || twin < 0)
+    if (!goes_to_one_seat(operation) || leg->request == NULL || !leg_is_lost(leg) || twin < 0)
         return false;
     const int reader = reader_of(worker, share);
     return !worker->lines[reader].is_lost &&

@@ -84,6 +84,12 @@ static void read_reply(struct worker_leg *leg)
     if (leg->status != TUTTI_OK) give_up_payload(leg);
 }
 
+bool leg_is_lost(const struct worker_leg *leg)
+{
+    return leg->status != TUTTI_OK && !(leg->is_answered && (leg->status == TUTTI_TIMEOUT ||
+                                                             leg->status == TUTTI_INVALID_COUNT));
+}
+
 bool leg_finish(struct worker_leg *leg, bool blocks)
 {
     if (leg->line == NULL) return true;
@@ -97,7 +103,7 @@ bool leg_finish(struct worker_leg *leg, bool blocks)
         leg->reply_payload_message.count != leg->reply_bytes)
         keep_failure(leg, error_set(TUTTI_INTERNAL, "the server's values have the wrong size"));
     leg->line->used &= ~(UINT64_C(1) << leg->slot);
-    if (leg->status != TUTTI_OK && !leg->is_answered) leg->line->is_lost = true;
+    if (leg_is_lost(leg)) leg->line->is_lost = true;
     leg->line = NULL;
     return true;
 }
@@ -108,6 +114,7 @@ bool leg_move(struct worker_leg *leg, struct worker_line *line, uint64_t timeout
     free(leg->text);
     leg->text = NULL;
     leg->status = TUTTI_OK;
+    leg->is_answered = false;
     leg_start(leg, line, timeout_ns);
     return true;
 }

@@ -14,7 +14,7 @@ struct worker_line {
     struct tutti_comm *comm; /* this worker is rank 0 of it, and the server rank 1 */
     int peer;                /* 1; 0 if the worker is its own server */
     bool is_borrowed;        /* the server is this rank, and has the communicator, too */
-    bool is_lost;            /* a message has failed: pulls go to the other seat, if there is one */
+    bool is_lost; /* a message has failed, or the seat has stopped: pulls go to the other seat */
     uint64_t sequence;
     uint64_t used; /* slots, a bit each */
 };
@@ -66,8 +66,11 @@ void leg_start(struct worker_leg *leg, struct worker_line *line, uint64_t timeou
 /* Whether the answer is there, or will not come; `blocks` waits for that. Then leg->status
  * holds. */
 bool leg_finish(struct worker_leg *leg, bool blocks);
+/* Whether it says that its seat is of no use any more: it has no answer, or one that no other call
+ * would change. */
+bool leg_is_lost(const struct worker_leg *leg);
 void leg_release(struct worker_leg *leg);
-/* The leg has ended without an answer: starts it again, on another line. False: that has no slot. */
+/* The leg is lost: starts it again, on another line. False: that has no slot. */
 bool leg_move(struct worker_leg *leg, struct worker_line *line, uint64_t timeout_ns);
 /* Makes a leg with the request and payload of another one, which is released later. NO_MEMORY. */
 enum tutti_status leg_copy(const struct worker_leg *from, struct worker_leg *leg);

@@ -17,11 +17,26 @@ enum {
     ENDS_MAX = SEATS_MAX + WORKERS_MAX
 };
 enum { CLOCKS_MAX = 6, PUSHES_MAX = 2, ENTRIES_MAX = 256, EVENTS_MAX = 100000, QUEUE_MAX = 16 };
-enum { DELIVER = 1, ENDED, COMPUTED, CRASH };
+enum { DELIVER = 1, ENDED, COMPUTED, CRASH, CUT };
 
 #define MILLISECOND UINT64_C(1000000)
 
-enum kind { PUSH, TICK, PULL, LEAVE, ACK, TICKED, VALUES, FAIL, HAS, LOST, ENTRY, CONFIRM, RESUME };
+enum kind {
+    PUSH,
+    TICK,
+    PULL,
+    LEAVE,
+    ACK,
+    TICKED,
+    VALUES,
+    FAIL,
+    HAS,
+    LOST,
+    ENTRY,
+    CONFIRM,
+    RESUME,
+    GONE
+};
 
 struct message {
     enum kind kind;
@@ -85,6 +100,7 @@ struct world {
         uint64_t number, members;
     } canon[ENTRIES_MAX];
     bool has_taken_over;
+    bool was_cut[SEATS_MAX]; /* from the leader, while both lived */
 };
 
 /* Seat r * shares + p lies on server (p + r) % shares. */
@@ -114,7 +130,7 @@ static int end_of_worker(const struct world *w, int worker)
 static void send(struct world *w, struct message message)
 {
     struct line *const line = &w->lines[message.from][message.to];
-    if (!is_up(w, message.from) || line->is_over) return;
+    if (!is_up(w, message.from) || line->is_over || line->cut_at != 0) return;
     uint64_t at = sim_now_ns(w->sim) + sim_between(w->sim, 1, MILLISECOND);
     if (sim_chance(w->sim, 50)) at += sim_between(w->sim, 1, 20 * MILLISECOND);
     if (at <= line->last_at) at = line->last_at + 1;
@@ -128,16 +144,36 @@ static void send(struct world *w, struct message message)
     sim_at(w->sim, at, DELIVER, node_of(w, message.to), w->message_count++, 0);
 }
 
-/* Each line loses some last messages of the end that dies, and its reader hears of it later. */
+/* The line loses some last messages, and its reader hears of it later. */
+static void end_line(struct world *w, int from, int to)
+{
+    struct line *const line = &w->lines[from][to];
+    const uint64_t now = sim_now_ns(w->sim), last = line->last_at > now ? line->last_at : now;
+    if (line->cut_at != 0 || line->is_over) return;
+    line->cut_at = sim_between(w->sim, now, last + 1);
+    line->last_at = line->cut_at + sim_between(w->sim, 1, 10 * MILLISECOND);
+    sim_at(w->sim, line->last_at, ENDED, node_of(w, to), from, to);
+}
+
 static void end_lines(struct world *w, int dead)
 {
-    for (int to = 0; to < w->seats + w->workers; to++) {
-        struct line *const line = &w->lines[dead][to];
-        const uint64_t now = sim_now_ns(w->sim), last = line->last_at > now ? line->last_at : now;
-        line->cut_at = sim_between(w->sim, now, last + 1);
-        line->last_at = line->cut_at + sim_between(w->sim, 1, 10 * MILLISECOND);
-        sim_at(w->sim, line->last_at, ENDED, node_of(w, to), dead, to);
-    }
+    for (int to = 0; to < w->seats + w->workers; to++) end_line(w, dead, to);
+}
+
+/* Both ways; an end that closes it hears of nothing. */
+static void close_line(struct world *w, int one, int other)
+{
+    end_line(w, one, other);
+    w->lines[other][one].is_over = true;
+}
+
+/* While both ends live. */
+static void cut(struct world *w, int one, int other)
+{
+    if (!is_up(w, one) || !is_up(w, other)) return;
+    w->report->cut++;
+    end_line(w, one, other);
+    end_line(w, other, one);
 }
 
 static void crash(struct world *w, int node)
@@ -205,17 +241,24 @@ static void judge_values(struct world *w, int worker, const struct message *mess
 static void hear_request(struct world *w, int seat, const struct message *message);
 static void act(struct world *w, int seat);
 
-static void break_seat(struct world *w, int seat)
+/* A share is lost: workers and other seats are told. Otherwise the seat's lines end, so that workers go
+ * on with the other seat of its share. */
+static void stop(struct world *w, int seat, bool is_everywhere)
 {
     struct seat *const own = &w->seat[seat];
     if (own->is_broken) return;
     own->is_broken = true;
-    story_tell(&w->story, "seat %d gives up", seat);
+    story_tell(&w->story, "seat %d stops", seat);
     for (int i = 0; i < w->workers; i++)
-        send(w, (struct message){.kind = FAIL, .from = seat, .to = end_of_worker(w, i)});
+        if (is_everywhere)
+            send(w, (struct message){.kind = FAIL, .from = seat, .to = end_of_worker(w, i)});
+        else
+            close_line(w, seat, end_of_worker(w, i));
     for (int s = 0; s < w->seats; s++)
-        if (s != seat && (has_clock(w, s) || has_clock(w, seat)))
-            send(w, (struct message){.kind = FAIL, .from = seat, .to = s});
+        if (s != seat && (has_clock(w, s) || has_clock(w, seat))) {
+            if (is_everywhere) send(w, (struct message){.kind = FAIL, .from = seat, .to = s});
+            if (!is_everywhere) close_line(w, seat, s);
+        }
 }
 
 /* Of an update, or of a worker that died: to both seats that have a clock. */
@@ -383,13 +426,26 @@ static void hear_request(struct world *w, int seat, const struct message *messag
     }
 }
 
+/* A leader that had lost this seat has decided without it, and is dead before all have heard of that. */
+static bool lacks_update(const struct world *w, int seat, const struct step_entry *entry,
+                         uint64_t members)
+{
+    const bool was_cut = w->lines[0][seat].is_over && w->was_cut[seat];
+    for (int i = 0; i < w->workers && entry->kind == STEP_DECIDED; i++)
+        if ((members >> i & 1) && !w->seat[seat].of[i].has_ended) return was_cut;
+    return false;
+}
+
 static void hear_entry(struct world *w, int seat, const struct message *message)
 {
     struct seat *const own = &w->seat[seat];
     struct step_entry entry = message->entry;
     entry.members = &message->members;
     if (!has_clock(w, seat)) {
-        if (entry.index > own->heard || w->bug == STEP_BUG_RESUME_BEHIND)
+        if (entry.index <= own->heard && w->bug != STEP_BUG_RESUME_BEHIND) return;
+        if (lacks_update(w, seat, &entry, message->members))
+            stop(w, seat, false);
+        else
             carry_out(w, seat, &entry, message->members);
         return;
     }
@@ -402,8 +458,17 @@ static void hear_entry(struct world *w, int seat, const struct message *message)
         send(w, (struct message){
                     .kind = CONFIRM, .from = seat, .to = 0, .index = message->entry.index});
     } else if (!step_leader_hear(&own->leader, &entry)) {
-        break_seat(w, seat);
+        stop(w, seat, false);
     }
+}
+
+/* The leader says so to all that have lines to that seat. */
+static void tell_gone(struct world *w, int gone)
+{
+    for (int s = 0; s < w->seats; s++)
+        if (s != 0 && s != gone && (s == w->shares || gone == w->shares) &&
+            w->bug != STEP_BUG_NO_GONE)
+            send(w, (struct message){.kind = GONE, .from = 0, .to = s, .index = (uint64_t)gone});
 }
 
 /* An end of a line that this seat had. */
@@ -418,16 +483,21 @@ static void lose(struct world *w, int seat, int other)
         tell_clocks(w, seat, (struct message){.kind = LOST, .worker = other - w->seats});
     } else if (has_clock(w, seat)) {
         const bool forgets = w->bug == STEP_BUG_WAITS_FOR_DEAD && !has_clock(w, other);
-        if (!forgets && !step_leader_gone(&own->leader, other)) break_seat(w, seat);
+        if (forgets) return;
+        if (!step_leader_gone(&own->leader, other))
+            stop(w, seat, true);
+        else if (seat == 0)
+            tell_gone(w, other);
     } else if (has_clock(w, other)) {
         const bool both = w->lines[0][seat].is_over && w->lines[w->shares][seat].is_over;
         const uint64_t behind = w->bug == STEP_BUG_RESUME_BEHIND && own->heard > 0;
         if (both)
-            break_seat(w, seat);
-        else if (other == 0)
-            send(w,
-                 (struct message){
-                     .kind = RESUME, .from = seat, .to = w->shares, .index = own->heard - behind});
+            stop(w, seat, false);
+        else
+            send(w, (struct message){.kind = RESUME,
+                                     .from = seat,
+                                     .to = other == 0 ? w->shares : 0,
+                                     .index = own->heard - behind});
     }
 }
 
@@ -444,12 +514,16 @@ static void hear_at_seat(struct world *w, int seat, const struct message *messag
     case ENTRY: hear_entry(w, seat, message); break;
     case CONFIRM: step_leader_confirm(&own->leader, message->index); break;
     case RESUME:
-        if (!step_leader_resume(&own->leader, message->from, message->index)) break_seat(w, seat);
+        if (!step_leader_resume(&own->leader, message->from, message->index)) stop(w, seat, true);
         break;
-    case FAIL: /* as if that seat had died */
-        w->lines[message->from][seat].is_over = true;
-        lose(w, seat, message->from);
+    case FAIL: stop(w, seat, true); break;
+    case GONE: {
+        const int gone = (int)message->index;
+        if (w->lines[gone][seat].is_over) break;
+        close_line(w, seat, gone);
+        lose(w, seat, gone);
         break;
+    }
     default: hear_request(w, seat, message); break;
     }
     act(w, seat);
@@ -568,7 +642,8 @@ static void hear_at_worker(struct world *w, int worker, const struct message *me
         send_all(w, worker, (struct message){.kind = LEAVE}, NULL);
         break;
     default: /* FAIL */
-        if (own->role != IS_DONE) own->role = HAS_FAILED;
+        w->lines[message->from][end_of_worker(w, worker)].is_over = true;
+        forget_seat(w, worker, message->from);
         break;
     }
 }
@@ -603,6 +678,10 @@ static void happen(struct world *w, const struct sim_event *event)
         }
         break;
     case COMPUTED: work(w, event->number); break;
+    case CUT:
+        if (event->number % w->shares == 0 && event->tag != 0) w->was_cut[event->tag] = true;
+        cut(w, event->number, event->tag);
+        break;
     default: crash(w, event->number); break;
     }
 }
@@ -623,6 +702,16 @@ static void set_up_deaths(struct world *w)
     }
 }
 
+/* Of a seat with a clock and another one. */
+static void set_up_cut(struct world *w)
+{
+    const int clock = sim_chance(w->sim, 500) ? 0 : w->shares;
+    const int other = (clock + 1 + (int)sim_below(w->sim, (unsigned)w->seats - 1)) % w->seats;
+    if (sim_chance(w->sim, 250))
+        sim_at(w->sim, sim_between(w->sim, 1, 50 * MILLISECOND), CUT, SIM_NOBODY,
+               other == 0 ? other : clock, other == 0 ? clock : other);
+}
+
 static void set_up(struct world *w)
 {
     struct sim *const sim = w->sim;
@@ -640,12 +729,18 @@ static void set_up(struct world *w)
         if (!step_leader_init(&w->seat[config.seat].leader, &config)) abort();
     for (int i = 0; i < w->workers; i++) compute(w, i);
     set_up_deaths(w);
+    set_up_cut(w);
+}
+
+static bool is_left(const struct world *w, int seat)
+{
+    return is_up(w, seat) && !w->seat[seat].is_broken;
 }
 
 static bool some_share_is_gone(const struct world *w)
 {
     for (int p = 0; p < w->shares; p++)
-        if (!is_up(w, p) && !is_up(w, p + w->shares)) return true;
+        if (!is_left(w, p) && !is_left(w, p + w->shares)) return true;
     return false;
 }
 
@@ -653,6 +748,8 @@ static void judge_end(struct world *w)
 {
     const bool is_over = some_share_is_gone(w);
     w->report->ended += is_over;
+    for (int s = 0; s < w->seats && !is_over; s++)
+        w->report->stopped += is_up(w, s) && w->seat[s].is_broken;
     for (int i = 0; i < w->workers; i++) {
         const struct worker *const own = &w->worker[i];
         if (!is_up(w, end_of_worker(w, i))) continue;
@@ -660,7 +757,7 @@ static void judge_end(struct world *w)
             story_fail(&w->story, "worker %d stays in clock %llu (%d)", i,
                        (unsigned long long)own->clock, own->role);
         for (int s = 0; s < w->seats && !is_over; s++)
-            for (uint64_t c = 0; c < own->clock && is_up(w, s); c++)
+            for (uint64_t c = 0; c < own->clock && is_left(w, s); c++)
                 if (w->seat[s].of[i].applied[c] != own->pushed[c])
                     story_fail(&w->story, "seat %d lacks pushes of clock %llu of worker %d", s,
                                (unsigned long long)c, i);
@@ -708,12 +805,14 @@ int step_sim_main(int argument_count, char **arguments)
         "%llu schedules from seed %llu held: %llu events, %llu entries, %llu steps, %llu updates "
         "on "
         "seats;\n"
-        "%llu servers and %llu workers died; %llu taken over, %llu entries heard again, %llu pulls "
+        "%llu servers and %llu workers died, %llu lines cut, %llu seats stopped; %llu taken over, "
+        "%llu entries heard again, %llu pulls "
         "moved, %llu lost a share\n",
         (unsigned long long)seeds.count, (unsigned long long)seeds.first,
         (unsigned long long)report.events, (unsigned long long)report.entries,
         (unsigned long long)report.steps, (unsigned long long)report.updates,
         (unsigned long long)report.servers_died, (unsigned long long)report.workers_died,
+        (unsigned long long)report.cut, (unsigned long long)report.stopped,
         (unsigned long long)report.taken_over, (unsigned long long)report.resumed,
         (unsigned long long)report.moved, (unsigned long long)report.ended);
     return 0;

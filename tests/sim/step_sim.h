@@ -7,12 +7,16 @@
  * twice, ends its clock, and pulls from a share; all of that goes to all seats, or to the first seat
  * that it still has, as server/worker.c does it.
  *
+ * The line between two seats may end while both live, too: then the leader puts the other seat out, by
+ * saying GONE to the seats that have lines to it; and a seat without a leader stops, so that its workers
+ * go on with the other seat of the share.
+ *
  * Holds always
  *   - all seats carry out the same entries in the same order, and none twice
  *   - a seat that applies a step has each member's update whole: all pushes of the clock, once
  *   - the values that a worker pulls have all its steps, and the steps of no other list
  * Holds in the end
- *   - while each share has a seat left: every worker that lives has done all its clocks, and each
+ *   - while each share has a seat left that has not stopped: every worker that lives has done all its clocks, and each
  *     push that was acknowledged and whose clock is over has been applied, once, on every seat left
  *   - otherwise every worker that lives has been told so
  *
@@ -35,6 +39,7 @@ enum step_bug {
     STEP_BUG_RESUME_BEHIND,  /* a seat resumes one entry too early, and carries it out again */
     STEP_BUG_WAITS_FOR_DEAD, /* seats that are gone must still have updates */
     STEP_BUG_EARLY_PULL,     /* a pull does not wait for the step */
+    STEP_BUG_NO_GONE,        /* the leader puts nobody out */
     STEP_BUG_END
 };
 
@@ -49,6 +54,8 @@ struct step_sim_report {
     uint64_t resumed;    /* entries that a seat heard from the new leader */
     uint64_t ended;      /* schedules in which a share lost all its seats */
     uint64_t moved;      /* pulls that went to another seat after a death */
+    uint64_t cut;        /* lines between seats that ended while both lived */
+    uint64_t stopped;    /* seats that stopped, and whose share had another seat */
 };
 
 /* Adds to the counts of *report. */
