@@ -84,6 +84,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     else
         must(request.part_count == 0 &&
              request.payload_bytes <= rank_set_words(70) * sizeof(uint64_t));
-    if (request.kind == SERVER_HAS || request.kind == SERVER_LOST) must(request.number < 70);
+    if (request.kind == SERVER_HAS || request.kind == SERVER_LOST || request.kind == SERVER_LEFT)
+        must(request.number < 70);
+    if (request.kind == SERVER_GONE) must(request.number < 3);
+    if (request.kind == SERVER_LEFT || request.kind == SERVER_DECIDED) must(request.sequence > 0);
     return 0;
 }
