@@ -413,7 +413,8 @@ enum tutti_status serve_hear_seat(struct serve *serve, int peer,
     case SERVER_GONE: hear_gone(serve, peer, request); return TUTTI_OK;
     default:
         serve->peers[peer].is_over = true;
-        serve->is_told_over |= peer == serve->follows && !leads(serve);
+        /* A seat with a clock says so to seats without one when it leads, which these may learn later. */
+        serve->is_told_over |= !leads(serve) && (!serve_has_clock(serve) || peer == serve->follows);
         return TUTTI_OK;
     }
 }
