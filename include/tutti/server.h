@@ -51,11 +51,13 @@
  *
  * Failures.  When a worker dies, the servers drop what it pushed since its last step, and the
  * clock goes on without it. When a server dies, its part of the tables is lost: calls return
- * PROC_FAILED, and the message names the server's rank, host and pid. Statuses that say that a
+ * PROC_FAILED, and the message names the server's rank, host and pid. With `backups`, workers push to
+ * two servers: calls go on with the other server, and the values are those of a run in which no server
+ * died. Only when both servers that have a part die, calls return PROC_FAILED. Statuses that say that a
  * call was refused (INVALID_*, UNSUPPORTED) change nothing, nor does TIMEOUT where a server says
  * which workers are waited for. Any other failure ends the connection of this worker with that
  * server: later calls that need it return the same status, and the servers go on without the
- * worker. A server that cannot apply a step (no memory) counts as one that died.
+ * worker (with backups, if that server lives). A server that cannot apply a step (no memory) counts as one that died.
  *
  * A child of fork() has no part in its parent's server: it can only free it.
  *
@@ -101,7 +103,7 @@ enum tutti_server_optimizer {
 
 /* The user's optimizer: changes parameters[count] and state[0 to state_count - 1][count],
  * elements of one row or of a piece of a tensor, each of which it must treat alike. step is t,
- * from 1. It is only called in a server's thread, one call at a time, must neither block nor
+ * from 1. It is only called in a server's threads, one call at a time, must neither block nor
  * call Tutti, and keeps no pointer. */
 typedef void tutti_server_function(void *context, uint64_t step, size_t count,
                                    const float *gradients, float *parameters, float *const *state);
@@ -177,15 +179,18 @@ struct tutti_server_options {
     uint64_t serve_timeout_ns; /* a server's tutti_server_serve gives up when a worker has been silent
                                   for so long: it neither says anything nor waits for the servers.
                                   0: a worker may compute for as long as it likes */
+    int backups; /* 1: each server's part is on the next server, too, round and round, so that a server
+                    may die; at least 2 servers. 0: calls fail when a server dies */
+    int reserved; /* 0 */
 };
 #define TUTTI_SERVER_OPTIONS_INIT                                                                 \
     {                                                                                             \
         sizeof(struct tutti_server_options), NULL, 0, NULL, 0, NULL, 0, TUTTI_SERVER_SYNCHRONOUS, \
-            0, 0, 0, 0, 0, NULL, 0                                                                \
+            0, 0, 0, 0, 0, NULL, 0, 0, 0                                                          \
     }
 
 /* Makes a parameter server of the ranks of comm: a communicator for each worker and server, and
- * for server 0 and each other server. Tutti copies the options and what they point to. comm may
+ * for server 0 and each other server; with backups about twice as many. Tutti copies the options and what they point to. comm may
  * be freed afterwards, and may fail. Collective over comm; blocks like tutti_comm_create for
  * each of these communicators. Servers answer from then on. On failure *server is NULL:
  * INVALID_COMM, INVALID_OPTIONS, INVALID_DTYPE, MISMATCH (ranks gave different options),
@@ -197,7 +202,7 @@ tutti_server_create(const struct tutti_server_options *options, struct tutti_com
 /* Blocks until all workers have left or died: for ranks that only serve. Has no deadline but
  * serve_timeout_ns of the options: TIMEOUT then names the rank of the worker that has been silent,
  * the server goes on, and the function may be called again. Returns at once on a rank that is no
- * server. PROC_FAILED: another server died, so the tables are no longer complete; otherwise OK. Any
+ * server. PROC_FAILED: a server died, and so the tables are no longer complete; otherwise OK. Any
  * thread; several at once. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_serve(struct tutti_server *server);
 /* The same, but blocks for at most wait_ns (UINT64_MAX: no such end): IN_PROGRESS then, and the
@@ -205,7 +210,8 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_serve(struct tutti_serve
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_serve_for(struct tutti_server *server,
                                                                   uint64_t wait_ns);
 /* Saves this server's part of the tables, with the optimizers' state, in a file of a folder
- * ("server-0-of-2.tables"), which replaces the one of the last time when it is whole. Every server
+ * ("server-0-of-2.tables"), which replaces the one of the last time when it is whole; with backups
+ * also the part of which it has the backup. Every server
  * saves its own part; parts belong together when they are from after the same step, so let servers
  * save while no worker is in a clock, say between two barriers. The server answers nothing while it
  * writes, about a second for each GB. Later, tutti_server_create with load_folder and the same

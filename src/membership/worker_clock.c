@@ -126,6 +126,17 @@ bool worker_clock_decide(struct worker_clock *clock, uint64_t *members)
     return true;
 }
 
+void worker_clock_follow(struct worker_clock *clock, const uint64_t *members)
+{
+    for (int i = 0; i < clock->worker_count; i++) {
+        struct worker_clock_worker *const worker = &clock->workers[i];
+        if (!rank_set_has(members, i)) continue;
+        worker->clock++;
+        if (worker->state != WORKER_GONE) worker->state = WORKER_WORKS;
+    }
+    clock->steps++;
+}
+
 /* -------------------------------------------------------------------------------- another rule */
 
 enum worker_clock_end worker_clock_wish(struct worker_clock *clock, int worker, uint64_t round,
@@ -149,8 +160,8 @@ static void end_round(struct worker_clock *clock, bool has_agreed)
 {
     for (int i = 0; i < clock->worker_count; i++)
         if (clock->workers[i].state == WORKER_WISHES) clock->workers[i].state = WORKER_WORKS;
-    clock->has_agreed = has_agreed;
     clock->changes++;
+    if (has_agreed) clock->agreed = clock->changes;
 }
 
 enum worker_clock_change worker_clock_change(struct worker_clock *clock, int differing[2])
@@ -175,7 +186,13 @@ enum worker_clock_change worker_clock_change(struct worker_clock *clock, int dif
 bool worker_clock_has_changed(const struct worker_clock *clock, uint64_t round)
 {
     /* Without that worker no later round can have been an agreement. */
-    return round + 1 == clock->changes && clock->has_agreed;
+    return round + 1 == clock->agreed;
+}
+
+void worker_clock_follow_change(struct worker_clock *clock, const struct worker_clock_rule *rule)
+{
+    if (rule != NULL) clock->rule = *rule;
+    end_round(clock, rule != NULL);
 }
 
 /* --------------------------------------------------------------------------------------- waiting */

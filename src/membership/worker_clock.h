@@ -72,7 +72,7 @@ struct worker_clock {
     int worker_count, left_count; /* all there ever were; without those that are gone */
     uint64_t steps;               /* that were decided */
     uint64_t changes;             /* rounds of wishes that are over */
-    bool has_agreed;              /* in the last one */
+    uint64_t agreed;              /* of these, up to the last one that changed the rule */
     struct worker_clock_worker *workers;
 };
 
@@ -109,10 +109,14 @@ enum worker_clock_change {
 enum worker_clock_change worker_clock_change(struct worker_clock *clock, int differing[2]);
 /* Whether a round that is over, and that a worker which is left asked in, changed the rule. */
 bool worker_clock_has_changed(const struct worker_clock *clock, uint64_t round);
+/* Takes the end of a round from another clock of the same workers. rule: NULL: it changed nothing. */
+void worker_clock_follow_change(struct worker_clock *clock, const struct worker_clock_rule *rule);
 
 /* Decides the next step, if there is one: its members (a set of worker_count, rank_set.h) are
  * overwritten. Ask until there is none, after every change. */
 bool worker_clock_decide(struct worker_clock *clock, uint64_t *members);
+/* Takes a step that another clock of the same workers has decided. */
+void worker_clock_follow(struct worker_clock *clock, const uint64_t *members);
 
 /* The clock that every worker that is left has reached; UINT64_MAX if none is left. */
 uint64_t worker_clock_lowest(const struct worker_clock *clock);

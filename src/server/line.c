@@ -42,16 +42,17 @@ enum tutti_status line_listen(struct line *line)
 {
     drop_payload(line);
     line->state = LINE_HEADER;
-    TRY(start_receive(line, line->header, sizeof line->header, SERVER_TAG_REQUEST, &line->message,
+    TRY(start_receive(line, line->header, sizeof line->header, line->tag, &line->message,
                       &line->receive));
     return tutti_notify(line->receive, line->event_fd);
 }
 
-enum tutti_status line_open(struct line *line, struct tutti_comm *comm, int peer, int event_fd,
-                            struct block_pool *pool)
+enum tutti_status line_open(struct line *line, struct tutti_comm *comm, int peer, int tag,
+                            int event_fd, struct block_pool *pool)
 {
     *line = (struct line){.comm = comm,
                           .peer = peer,
+                          .tag = tag,
                           .event_fd = event_fd,
                           .is_borrowed = tutti_comm_size(comm) == 1,
                           .pool = pool};
@@ -125,13 +126,13 @@ enum tutti_status line_want_payload(struct line *line, const size_t *sizes, size
         memcpy(block_memory(line->pieces->block), line->header + head, sizes[0]);
         return TUTTI_OK;
     }
+    line->state = LINE_PAYLOAD;
     for (size_t i = 0; i < count; i++) {
         struct line_piece *const piece = &line->pieces[i];
         if (piece->bytes == 0) continue;
-        TRY(start_receive(line, block_memory(piece->block), piece->bytes, SERVER_TAG_PAYLOAD,
+        TRY(start_receive(line, block_memory(piece->block), piece->bytes, line->tag + 1,
                           &piece->message, &piece->receive));
     }
-    line->state = LINE_PAYLOAD;
     return wake_for(&line->pieces[sizes[0] == 0], line->event_fd);
 }
 

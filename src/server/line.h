@@ -37,7 +37,7 @@ struct line_piece {
 struct line {
     enum line_state state;
     struct tutti_comm *comm;
-    int peer, event_fd;
+    int peer, tag, event_fd;
     bool is_borrowed; /* the communicator */
     struct block_pool *pool;
     struct tutti_request *receive;
@@ -52,9 +52,10 @@ struct line {
 
 /* Takes over the communicator, of which this rank is number 1 - peer, and listens. A
  * communicator of this rank alone has the worker as its other end: peer is 0, and it stays the
- * caller's. Payloads are of the pool. On failure the line is closed. */
-enum tutti_status line_open(struct line *line, struct tutti_comm *comm, int peer, int event_fd,
-                            struct block_pool *pool);
+ * caller's. tag: of requests; their payloads have the next one. Payloads are of the pool. On failure the line
+ * is closed. */
+enum tutti_status line_open(struct line *line, struct tutti_comm *comm, int peer, int tag,
+                            int event_fd, struct block_pool *pool);
 /* Whether a request, or the payload that was asked for, has come: then the line is TAKEN, and
  * the header of line->message.count bytes, and the payload, are the caller's to read. A failure
  * is that of the communicator; MISMATCH: the payload has not the bytes that were asked for. */

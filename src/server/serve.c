@@ -158,9 +158,10 @@ static void save_if_wanted(struct serve *serve)
     char *const folder = serve->save.folder;
     pthread_mutex_unlock(&serve->lock);
     if (folder == NULL) return;
-    const struct snapshot_part part = {.server = serve->config.server,
-                                       .server_count = serve->config.division->server_count,
-                                       .step = serve->steps};
+    const struct snapshot_part part = {
+        .server = division_share(serve->config.division, serve->config.seat),
+        .server_count = serve->config.division->server_count,
+        .step = serve->steps};
     const enum tutti_status status = snapshot_write(serve->config.tables, folder, &part);
     pthread_mutex_lock(&serve->lock);
     serve->save.status = status;
@@ -215,7 +216,7 @@ static void release(struct serve *serve)
     free(serve->firsts);
     free(serve->workers);
     free(serve->peers);
-    free(serve->clock_workers);
+    step_leader_release(&serve->leader);
     free(serve->records);
     free(serve->record_members);
     free(serve->members);
@@ -226,22 +227,32 @@ static void release(struct serve *serve)
     free(serve);
 }
 
+static bool init_leader(struct serve *serve)
+{
+    const struct server_division *const division = serve->config.division;
+    const struct step_leader_config config = {.rule = serve->config.rule,
+                                              .worker_count = division->worker_count,
+                                              .share_count = division->server_count,
+                                              .copy_count = 1 + division->backup_count,
+                                              .seat = serve->config.seat};
+    return !serve_has_clock(serve) || step_leader_init(&serve->leader, &config);
+}
+
 static enum tutti_status allocate(struct serve *serve)
 {
     const struct server_division *const division = serve->config.division;
     const size_t workers = (size_t)division->worker_count, words = rank_set_words((int)workers);
-    serve->peer_count = serve->config.server == 0 ? division->server_count - 1 : 1;
+    serve->peer_count = division_seats(division);
     serve->firsts = calloc(division->table_count, sizeof *serve->firsts);
     serve->workers = calloc(workers, sizeof *serve->workers);
-    serve->peers = calloc((size_t)serve->peer_count + 1, sizeof *serve->peers);
-    serve->clock_workers = calloc(workers, sizeof *serve->clock_workers);
+    serve->peers = calloc((size_t)serve->peer_count, sizeof *serve->peers);
     serve->records = calloc(SERVE_RECORDS, sizeof *serve->records);
     serve->record_members = calloc(SERVE_RECORDS * words, sizeof *serve->record_members);
     serve->members = calloc(words, sizeof *serve->members);
     serve->updates = calloc(workers, sizeof *serve->updates);
     if (serve->firsts == NULL || serve->workers == NULL || serve->peers == NULL ||
-        serve->clock_workers == NULL || serve->records == NULL || serve->record_members == NULL ||
-        serve->members == NULL || serve->updates == NULL)
+        serve->records == NULL || serve->record_members == NULL || serve->members == NULL ||
+        serve->updates == NULL || !init_leader(serve))
         return error_set(TUTTI_NO_MEMORY, "no memory for a parameter server of %zu workers",
                          workers);
     serve->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -254,37 +265,42 @@ static void set_up(struct serve *serve)
     for (size_t t = 0; t < division->table_count; t++) {
         uint64_t share;
         if (!division->tables[t].is_rows)
-            division_dense(division, t, serve->config.server, &serve->firsts[t], &share);
+            division_dense(division, t, division_share(division, serve->config.seat),
+                           &serve->firsts[t], &share);
     }
     for (int i = 0; i < division->worker_count; i++) {
         serve->workers[i].heard_ns = clock_now_ns();
         update_init(&serve->workers[i].open);
         update_init(&serve->workers[i].ended);
     }
-    worker_clock_init(&serve->clock, &serve->config.rule, division->worker_count,
-                      serve->clock_workers);
 }
 
 /* Takes over all communicators; those that no line takes are freed. */
 static enum tutti_status open_lines(struct serve *serve, enum tutti_status status)
 {
-    const int server = serve->config.server;
+    const int seat = serve->config.seat;
     for (int i = 0; i < serve->config.division->worker_count; i++) {
         struct tutti_comm *const comm = serve->config.worker_comms[i];
         serve->config.worker_comms[i] = NULL;
         if (status == TUTTI_OK)
-            status = line_open(&serve->workers[i].line, comm, 0, serve->event_fd, &serve->payloads);
+            status = line_open(&serve->workers[i].line, comm, 0, SERVER_TAG_REQUEST,
+                               serve->event_fd, &serve->payloads);
         else if (tutti_comm_size(comm) > 1)
             (void)tutti_comm_free(comm);
     }
     for (int i = 0; i < serve->peer_count; i++) {
-        struct tutti_comm *const comm = serve->config.server_comms[i];
-        serve->config.server_comms[i] = NULL;
-        if (status != TUTTI_OK)
+        struct tutti_comm *const comm = serve->peer_count > 1 ? serve->config.seat_comms[i] : NULL;
+        serve->peers[i].is_over = comm == NULL;
+        if (comm == NULL) continue;
+        serve->config.seat_comms[i] = NULL;
+        const bool is_alone = tutti_comm_size(comm) == 1;
+        if (status == TUTTI_OK)
+            status =
+                line_open(&serve->peers[i].line, comm,
+                          !is_alone && seat<i, seat> i ? SERVER_TAG_TO_HIGHER : SERVER_TAG_TO_LOWER,
+                          serve->event_fd, &serve->payloads);
+        else if (!is_alone)
             (void)tutti_comm_free(comm);
-        else
-            status = line_open(&serve->peers[i].line, comm, server == 0 ? 1 : 0, serve->event_fd,
-                               &serve->payloads);
     }
     return status;
 }
@@ -422,7 +438,8 @@ static void forget_lines(struct serve *serve)
 {
     for (int i = 0; i < serve->config.division->worker_count; i++)
         if (!serve->workers[i].line.is_borrowed) (void)tutti_comm_free(serve->workers[i].line.comm);
-    for (int i = 0; i < serve->peer_count; i++) (void)tutti_comm_free(serve->peers[i].line.comm);
+    for (int i = 0; i < serve->peer_count; i++)
+        if (!serve->peers[i].line.is_borrowed) (void)tutti_comm_free(serve->peers[i].line.comm);
 }
 
 void serve_free(struct serve *serve)

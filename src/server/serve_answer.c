@@ -314,7 +314,7 @@ static void describe_awaited(const struct serve *serve, int worker, char *text, 
         (size_t)snprintf(text, bytes, "%s still waits for the worker at rank",
                          serve->workers[worker].asks ? "the change of the mode" : "the clock");
     if (awaited == NULL) return;
-    worker_clock_awaited(&serve->clock, worker, awaited);
+    worker_clock_awaited(&serve->leader.clock, worker, awaited);
     for (int i = 0; i < count && used < bytes; i++)
         if (rank_set_has(awaited, i))
             used +=

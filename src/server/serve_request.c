@@ -94,6 +94,8 @@ static enum tutti_status take_values(struct serve *serve, int worker, const stru
     struct serve_worker *const from = &serve->workers[worker];
     struct line_piece *alone = from->line.pieces;
     const char *at = line_payload(&from->line);
+    if (serve->broken != TUTTI_OK)
+        return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
     if (from->request.clock != from->ticked)
         return error_set(TUTTI_MISMATCH, "it is for clock %" PRIu64 ", and %" PRIu64 " have ended",
                          from->request.clock, from->ticked);
@@ -119,6 +121,7 @@ static void await_tick(struct serve_worker *from)
 {
     from->awaits_tick = true;
     from->asks = from->request.kind == SERVER_CHANGE;
+    from->asks_round = from->request.clock;
     from->tick_slot = from->request.slot;
     from->tick_deadline_ns = serve_deadline_of(&from->request);
 }
@@ -131,7 +134,7 @@ static enum tutti_status tick_in_vain(struct serve *serve, int worker)
         update_clear(&from->open);
         from->ticked++;
     }
-    if (serve->config.server != 0) return TUTTI_OK;
+    if (!serve_has_clock(serve)) return TUTTI_OK;
     return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
 }
 
@@ -139,16 +142,16 @@ static enum tutti_status tick(struct serve *serve, int worker)
 {
     struct serve_worker *const from = &serve->workers[worker];
     const uint64_t clock = from->request.clock;
-    const bool is_first = serve->config.server == 0;
+    const bool has_clock = serve_has_clock(serve);
     if (clock > from->ticked || clock + 1 < from->ticked)
         return error_set(TUTTI_MISMATCH,
                          "it ends clock %" PRIu64 " after %" PRIu64 " clocks have ended", clock,
                          from->ticked);
     if (serve->broken != TUTTI_OK) return tick_in_vain(serve, worker);
-    if (is_first) await_tick(from);
+    if (has_clock) await_tick(from);
     if (clock == from->ticked)
         serve_end_clock(serve, worker);
-    else if (is_first && from->decided > clock)
+    else if (has_clock && from->decided > clock)
         serve_answer_tick(serve, worker);
     return TUTTI_OK;
 }
@@ -159,9 +162,7 @@ static enum tutti_status take_change(struct serve *serve, int worker)
     if (serve->broken != TUTTI_OK)
         return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
     await_tick(from);
-    TRY(serve_take_change(serve, worker));
-    serve_decide(serve); /* a quorum may need fewer now */
-    return TUTTI_OK;
+    return serve_take_change(serve, worker);
 }
 
 static enum tutti_status take_pull(struct serve *serve, int worker, const struct server_ends *ends)
@@ -266,12 +267,12 @@ static enum tutti_status want_payload(struct line *line, const struct server_end
 enum tutti_status serve_hear_worker(struct serve *serve, int worker)
 {
     struct serve_worker *const from = &serve->workers[worker];
-    const struct server_ends ends = {serve->config.division, serve->config.server, false};
+    const struct server_ends ends = {serve->config.division, serve->config.seat, false};
     if (from->line.piece_count == 0) {
         TRY(server_request_read(&ends, from->line.header, from->line.message.count, &from->request,
                                 from->parts));
-        if (from->request.kind == SERVER_RECORD && serve->config.server != 0)
-            return error_set(TUTTI_MISMATCH, "only server 0 knows steps");
+        if (from->request.kind == SERVER_RECORD && !serve_has_clock(serve))
+            return error_set(TUTTI_MISMATCH, "this server does not know steps");
         if (from->request.payload_bytes > 0)
             TRY(want_payload(&from->line, &ends, &from->request, from->parts));
         if (from->line.state == LINE_PAYLOAD) return TUTTI_OK;
@@ -282,7 +283,7 @@ enum tutti_status serve_hear_worker(struct serve *serve, int worker)
 enum tutti_status serve_go_on(struct serve *serve, int worker)
 {
     struct serve_worker *const from = &serve->workers[worker];
-    const struct server_ends ends = {serve->config.division, serve->config.server, false};
+    const struct server_ends ends = {serve->config.division, serve->config.seat, false};
     if (from->line.state != LINE_TAKEN || from->leaves) return TUTTI_OK;
     if (from->is_held)
         return awaits_step(serve, from) ? TUTTI_OK : carry_out_or_hold(serve, worker, &ends);
@@ -291,39 +292,20 @@ enum tutti_status serve_go_on(struct serve *serve, int worker)
     return may_ask ? line_listen(&from->line) : TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------- other servers */
-
-static enum tutti_status hear_peer_request(struct serve *serve, int peer,
-                                           const struct server_request *request)
-{
-    const int worker = (int)request->number;
-    switch (request->kind) {
-    case SERVER_HAS: serve_hear_has(serve, worker, request->clock); return TUTTI_OK;
-    case SERVER_LOST:
-        serve_lose_worker(serve, worker, "another server has lost it");
-        /* Server 0 says so behind the last step that has an update of that worker. */
-        if (serve->config.server != 0 && serve->workers[worker].has_ended) {
-            update_clear(&serve->workers[worker].ended);
-            serve->workers[worker].has_ended = false;
-        }
-        return TUTTI_OK;
-    case SERVER_DECIDED:
-        return serve_hear_decided(serve, request, line_payload(&serve->peers[peer].line));
-    default: serve->peers[peer].is_over = true; return TUTTI_OK;
-    }
-}
+/* ---------------------------------------------------------------------------------- other seats */
 
 enum tutti_status serve_hear_peer(struct serve *serve, int peer)
 {
     struct serve_peer *const from = &serve->peers[peer];
-    const struct server_ends ends = {serve->config.division, serve->config.server, true};
+    const struct server_ends ends = {serve->config.division, serve->config.seat, true};
     struct server_request request;
     struct server_request_part none[1];
     TRY(server_request_read(&ends, from->line.header, from->line.message.count, &request, none));
     if (from->line.piece_count == 0 && request.payload_bytes > 0)
         TRY(want_payload(&from->line, &ends, &request, none));
     if (from->line.state == LINE_PAYLOAD) return TUTTI_OK;
-    TRY(hear_peer_request(serve, peer, &request));
-    /* Nothing follows the last message. */
-    return from->line.state == LINE_CLOSED || from->is_over ? TUTTI_OK : line_listen(&from->line);
+    TRY(serve_hear_seat(serve, peer, &request, line_payload(&from->line)));
+    /* Nothing follows the last message, unless the leader dies. */
+    const bool is_last = from->is_over && (serve->config.division->backup_count == 0 || peer == 0);
+    return from->line.state == LINE_CLOSED || is_last ? TUTTI_OK : line_listen(&from->line);
 }

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "membership/step_leader.h"
 #include "server/line.h"
 #include "server/serve.h"
 #include "server/update.h"
@@ -28,9 +29,9 @@ struct serve_worker {
     bool has_ended;   /* `ended` waits for its step */
     uint64_t ticked;  /* clocks whose end this server has heard of */
     uint64_t decided; /* clocks that are in steps here */
-    int has_count;    /* server 0: servers that have the whole update of the clock that ends */
-    bool awaits_tick; /* server 0: the worker waits for an answer */
-    bool asks;        /* server 0: and this is to its question for another mode */
+    bool awaits_tick; /* a seat with a clock: the worker waits for an answer */
+    bool asks;        /* and this is to its question for another mode, in that round */
+    uint64_t asks_round;
     uint32_t tick_slot;
     uint64_t tick_deadline_ns, tick_number;
     uint64_t queued_bytes; /* of pulls that wait */
@@ -53,10 +54,10 @@ struct serve_pull {
     int64_t *rows; /* of all parts, one after the other */
 };
 
-/* Another server. */
+/* Another seat. */
 struct serve_peer {
     struct line line;
-    bool is_over; /* all its workers are gone; or, from server 0, all workers of all */
+    bool is_over; /* all its workers are gone, or it is gone itself; or there is no line */
 };
 
 enum { SERVE_RECORDS = 512 };
@@ -70,20 +71,23 @@ struct serve {
     struct serve_config config;
     uint64_t *firsts; /* of dense shares */
     struct serve_worker *workers;
-    struct serve_peer *peers;
+    struct serve_peer *peers; /* by seat; a seat without a clock has lines to the two that have one */
     int peer_count;
-    struct serve_pull *pulls;  /* in the order of their priorities, then as they came */
-    struct worker_clock clock; /* server 0 */
-    struct worker_clock_worker *clock_workers;
-    struct serve_record *records; /* server 0: ring */
+    struct serve_pull *pulls;     /* in the order of their priorities, then as they came */
+    struct step_leader leader;    /* of a seat with a clock */
+    bool acts;                    /* does what that wants */
+    uint64_t heard;               /* entries that this seat has carried out */
+    int follows;                  /* the seat that leads, as far as this seat knows */
+    struct serve_record *records; /* of a seat with a clock: ring */
     uint64_t *record_members;
     uint64_t *members; /* of a step, while it is applied */
     struct update **updates;
     struct block_pool payloads; /* of requests, updates and answers */
     uint64_t steps;
-    enum tutti_status broken; /* not OK: a server has died, or a step could not be applied */
+    enum tutti_status broken; /* not OK: a share is lost, or a step could not be applied */
     char why[256];
-    bool has_told_over;
+    bool has_said_over; /* to the leader: all workers are gone here; the leader: that they are everywhere */
+    bool has_told_over, is_told_over;
     struct tutti_server_counters seen;
 
     uint32_t generation; /* of the process that has the thread */
@@ -123,7 +127,8 @@ bool serve_answer_pulls(struct serve *serve, uint64_t now_ns);
 void serve_drop_pulls(struct serve *serve, int worker);
 enum tutti_status serve_answer_record(struct serve *serve, int worker,
                                       const struct server_request *request);
-/* Server 0: of a worker's tick that a step has; of ticks that are late, if any; of all, when broken. */
+/* A seat with a clock: of a worker's tick that a step has; of ticks that are late, if any; of all, when
+ * broken. */
 void serve_answer_tick(struct serve *serve, int worker);
 void serve_answer_tick_failure(struct serve *serve, int worker, enum tutti_status status,
                                const char *text);
@@ -136,28 +141,25 @@ uint64_t serve_next_deadline(const struct serve *serve);
 
 /* ---------------------------------------------------------------------------------- serve_change.c */
 
-/* Server 0: a worker, which waits for an answer, asks for another mode. */
+/* A seat with a clock: a worker, which waits for an answer, asks for another mode. */
 enum tutti_status serve_take_change(struct serve *serve, int worker);
-/* Server 0: changes the mode if all have asked, and answers. */
-void serve_change_mode(struct serve *serve);
+/* A seat with a clock: a round of these questions is over; answers. */
+void serve_end_round(struct serve *serve, const struct step_entry *entry);
 
 /* ------------------------------------------------------------------------------------ serve_step.c */
 
-/* Server 0: changes the mode, and takes steps, if there is anything to do. */
-void serve_decide(struct serve *serve);
+bool serve_has_clock(const struct serve *serve);
+/* Does what the clock of this seat wants. What that changes is seen to by the outermost call. */
+void serve_act(struct serve *serve);
 /* A worker's update is complete here. */
 void serve_end_clock(struct serve *serve, int worker);
-/* Server 0: another server, or this one, has it. */
-void serve_hear_has(struct serve *serve, int worker, uint64_t clock);
-/* A step, from server 0. */
-enum tutti_status serve_hear_decided(struct serve *serve, const struct server_request *request,
-                                     const uint64_t *members);
+/* What another seat says. */
+enum tutti_status serve_hear_seat(struct serve *serve, int peer,
+                                  const struct server_request *request, const uint64_t *members);
 /* A worker is gone: closes its line. why: NULL if it left. */
 void serve_lose_worker(struct serve *serve, int worker, const char *why);
 void serve_lose_peer(struct serve *serve, int peer, const char *why);
-/* The tables are no longer complete. Another server than 0 ends its line to server 0 with that. */
-void serve_break(struct serve *serve, enum tutti_status status, const char *why);
-/* Tells the other servers when all workers are gone, and whether all know. */
+/* Tells the other seats when all workers are gone, and whether all know. */
 bool serve_is_over(struct serve *serve);
 
 /* --------------------------------------------------------------------------------- serve_request.c */

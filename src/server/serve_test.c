@@ -343,18 +343,18 @@ static int spoils_a_step(struct tutti_comm *comm, int rank, int size, uint64_t s
                                                   .tables = shapes,
                                                   .payload_max = 4096};
     static const int servers[] = {2, 0};
-    struct tutti_comm *made[2] = {NULL};
+    struct tutti_comm *made[3] = {NULL};
     struct serve *serve;
     (void)seed, (void)context, (void)size;
     RANKS_EXPECT(connect(comm, rank, made) == 0);
     if (rank == 0) {
         const struct serve_config config = {.division = &halves,
                                             .tables = make_tables(1024),
-                                            .server = 1,
+                                            .seat = 1,
                                             .worker_ranks = ranks + 1,
                                             .server_ranks = servers,
                                             .worker_comms = made,
-                                            .server_comms = made + 1};
+                                            .seat_comms = made + 1};
         RANKS_EXPECT(serve_create(&config, &serve) == TUTTI_OK);
         RANKS_EXPECT(serve_wait(serve, clock_now_ns() + 60000000000u, 0) == TUTTI_NO_MEMORY);
         serve_free(serve);
@@ -377,16 +377,16 @@ static int spoils_a_step(struct tutti_comm *comm, int rank, int size, uint64_t s
     } else {
         struct server_request request;
         const uint64_t members = 1;
-        RANKS_EXPECT(tutti_recv(&request, sizeof request, TUTTI_UINT8, 1, SERVER_TAG_REQUEST, NULL,
+        RANKS_EXPECT(tutti_recv(&request, sizeof request, TUTTI_UINT8, 1, SERVER_TAG_TO_LOWER, NULL,
                                 made[0]) == TUTTI_OK);
         RANKS_EXPECT(request.kind == SERVER_HAS && request.number == 0 && request.clock == 0);
-        request.kind = SERVER_DECIDED, request.number = 1;
+        request.kind = SERVER_DECIDED, request.number = request.sequence = 1;
         request.left_count = 1, request.payload_bytes = sizeof members;
-        RANKS_EXPECT(tutti_send(&request, sizeof request, TUTTI_UINT8, 1, SERVER_TAG_REQUEST,
+        RANKS_EXPECT(tutti_send(&request, sizeof request, TUTTI_UINT8, 1, SERVER_TAG_TO_HIGHER,
                                 made[0]) == TUTTI_OK);
-        RANKS_EXPECT(tutti_send(&members, sizeof members, TUTTI_UINT8, 1, SERVER_TAG_PAYLOAD,
+        RANKS_EXPECT(tutti_send(&members, sizeof members, TUTTI_UINT8, 1, SERVER_TAG_TO_HIGHER + 1,
                                 made[0]) == TUTTI_OK);
-        RANKS_EXPECT(tutti_recv(&request, sizeof request, TUTTI_UINT8, 1, SERVER_TAG_REQUEST, NULL,
+        RANKS_EXPECT(tutti_recv(&request, sizeof request, TUTTI_UINT8, 1, SERVER_TAG_TO_LOWER, NULL,
                                 made[0]) == TUTTI_ABORTED);
         RANKS_EXPECT(strstr(tutti_error_message(), "could not apply a step") != NULL);
     }
@@ -432,7 +432,7 @@ CHANGE(a_row_out_of_range, wire->part = ((struct server_request_part){1, 1, 1});
 
 static const struct nonsense all_nonsense[] = {
     {"no request", other_magic},     {"version 3", other_version},
-    {"kind is 12", other_kind},      {"kind is 10", a_servers_kind},
+    {"kind is 18", other_kind},      {"kind is 11", a_servers_kind},
     {"number is 2", later_sequence}, {"number is 0", no_sequence},
     {"slot 64", a_slot_too_high},    {"encoding is 200", unknown_encoding},
     {"clock 5", other_clock},        {"no table 2", other_table},

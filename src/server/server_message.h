@@ -35,6 +35,9 @@ enum { SERVER_MAGIC = 0x53545554, SERVER_VERSION = 2 };
 enum { SERVER_TAG_REQUEST = 0, SERVER_TAG_PAYLOAD = 1, SERVER_TAG_REPLY = 16 };
 /* Payloads of at most so many bytes go with their request or reply; parts of at least so many go alone. */
 enum { SERVER_INLINE_BYTES = 4096, SERVER_ALONE_BYTES = 32768 };
+/* Between two seats, which may be on one rank: instead of TAG_REQUEST, by the receiver; TAG_PAYLOAD
+ * is one more. */
+enum { SERVER_TAG_TO_HIGHER = 2, SERVER_TAG_TO_LOWER = 4 };
 /* Requests of a worker that a server has not answered yet. Each has two tags, from TAG_REPLY on. */
 enum { SERVER_SLOTS = 64 };
 
@@ -45,29 +48,38 @@ enum server_kind {
     SERVER_TICK,
     SERVER_RECORD,  /* which workers were in a step */
     SERVER_LEAVE,   /* the worker goes */
-    SERVER_CHANGE,  /* to server 0: the worker asks for another rule of the clock */
-    SERVER_HAS,     /* to server 0: this server has the whole update of a worker's clock */
-    SERVER_LOST,    /* between servers: a worker is gone */
-    SERVER_DECIDED, /* from server 0: a step; the payload is the set of its members */
-    SERVER_OVER, /* between servers: to server 0: all workers are gone; from it: from all servers */
+    SERVER_CHANGE,  /* to seats with a clock: the worker asks for another rule of the clock */
+    SERVER_HAS,     /* to seats with a clock: this seat has the whole update of a worker's clock */
+    SERVER_LOST,    /* to these: a worker is gone; from the leader: an entry */
+    SERVER_LEFT,    /* an entry: a worker has left */
+    SERVER_DECIDED, /* an entry: a step; the payload is the set of its members */
+    SERVER_CHANGED, /* to the standby: all workers asked for another rule, and it holds */
+    SERVER_KEPT,    /* to the standby: two workers asked for different rules, and none changes */
+    SERVER_CONFIRM, /* from the standby: it has heard an entry, or one of these two */
+    SERVER_RESUME, /* to the standby: the leader is gone, and this seat has heard so many entries */
+    SERVER_GONE,   /* from the leader: a seat is gone */
+    SERVER_OVER,   /* to the leader: all workers are gone; from it: from all seats */
     SERVER_KIND_END
 };
 
 struct server_request {
     uint32_t magic;
     uint16_t version, kind;
-    uint64_t sequence; /* of this worker's requests to this server, from 1; 0 between servers */
+    /* Of this worker's requests to this server, from 1. Between seats the index of an entry
+     * (membership/step_leader.h); 0: it is none. */
+    uint64_t sequence;
     uint64_t clock; /* PUSH, SET: in which the worker is; TICK, HAS: that ends; PULL: that are over;
-                       CHANGE: the round of changes */
-    uint64_t number; /* HAS, LOST: the worker; RECORD, DECIDED: the step; DECIDED: see left_count;
-                        CHANGE: the staleness */
+                       CHANGE, CHANGED, KEPT, and CONFIRM of these two: the round of changes */
+    uint64_t number; /* HAS, LOST, LEFT: the worker; RECORD, DECIDED: the step; GONE: the seat; CHANGE,
+                        CHANGED: the staleness; KEPT: a worker */
     uint64_t timeout_ns; /* TICK, PULL: from when it comes; 0: none */
     uint64_t payload_bytes;
     uint32_t part_count;
     int32_t priority;
     uint32_t slot;
-    uint32_t encoding;   /* PUSH, SET: of values */
-    uint64_t left_count; /* DECIDED: workers that were left; CHANGE: the quorum, or 0 */
+    uint32_t encoding; /* PUSH, SET: of values */
+    uint64_t left_count; /* DECIDED, LOST, LEFT: workers that were left; CHANGE, CHANGED: the quorum, or 0;
+                          * KEPT: the other worker; GONE: 0: the tables are no longer complete */
 };
 static_assert(sizeof(struct server_request) == 72, "no padding");
 
@@ -97,7 +109,7 @@ static_assert(sizeof(struct server_reply) == 256, "no padding");
 /* The sender of a request, and its receiver. */
 struct server_ends {
     const struct server_division *division;
-    int server; /* that gets it */
+    int seat; /* that gets it */
     bool is_from_server;
 };
 

@@ -264,7 +264,7 @@ static enum tutti_status hash_all(struct server_setup *setup,
     for (int i = 0; i < division->worker_count; i++)
         hashes[SERVER_WORKERS] = hash_take(hashes[SERVER_WORKERS], (uint64_t)setup->worker_ranks[i]);
     const uint64_t rest[] = {setup->rule.staleness, (uint64_t)setup->rule.quorum, setup->averages,
-                             division->payload_max};
+                             division->payload_max, (uint64_t)division->backup_count};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
         hashes[SERVER_REST] = hash_take(hashes[SERVER_REST], rest[i]);
     return TUTTI_OK;
@@ -296,6 +296,20 @@ enum tutti_status server_rule_of(const char *who, const struct tutti_server_chan
     return error_set(TUTTI_INVALID_OPTIONS, "%s: mode %d is unknown", who, (int)change->mode);
 }
 
+static enum tutti_status read_backups(struct server_setup *setup,
+                                      const struct tutti_server_options *options)
+{
+    if (options->backups < 0 || options->backups > 1)
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: backups is %d; 0 and 1 are possible", WHO,
+                         options->backups);
+    if (options->backups == 1 && setup->division.server_count < 2)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "%s: backups need at least 2 servers; server_count is %d", WHO,
+                         setup->division.server_count);
+    setup->division.backup_count = options->backups;
+    return TUTTI_OK;
+}
+
 enum tutti_status server_setup_init(struct server_setup *setup,
                                     const struct tutti_server_options *options,
                                     struct tutti_comm *comm)
@@ -312,6 +326,7 @@ enum tutti_status server_setup_init(struct server_setup *setup,
     const struct tutti_server_change mode = {
         .mode = options->mode, .staleness = options->staleness, .quorum = options->quorum};
     TRY(server_rule_of(WHO, &mode, setup->division.worker_count, &setup->rule));
+    TRY(read_backups(setup, options));
     return hash_all(setup, options);
 }
 
@@ -341,7 +356,7 @@ static int find_other(const struct word *words, int size, int *what)
 enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
                                      enum tutti_status status, const uint64_t hashes[SERVER_HASHES])
 {
-    static const char rest[] = "mode, staleness, quorum, average or queue_bytes";
+    static const char rest[] = "mode, staleness, quorum, average, queue_bytes or backups";
     static const char *const names[] = {[SERVER_TABLES] = "tables",
                                         [SERVER_RANKS] = "server_ranks",
                                         [SERVER_WORKERS] = "worker_ranks",

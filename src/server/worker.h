@@ -1,8 +1,13 @@
 /* worker.h - a worker's end of a parameter server: calls, each in parts to all servers, and what
  * they wait for.
  *
- *     call ──► a leg for each server: request, payload ──►
- *                                     reply, payload   ◄──  all at once; then the values are put in place
+ *     call ──► a leg for each seat: request, payload ──►
+ *                                   reply, payload   ◄──  all at once; then the values are put in place
+ *
+ * A seat is a server's own part of the tables, or the backup of another server's (division.h). Pushes
+ * and ticks go to all seats, and are done when each seat has answered, or its line has ended; one
+ * answer for each share is enough. A pull goes to one seat of each share, and again to the other one
+ * if the line of the first ends before the answer.
  *
  * Tutti's own thread moves the messages, so a started call needs no other call. Each leg has one
  * of the SERVER_SLOTS of its server until its answer is there.
@@ -26,8 +31,8 @@ struct worker_config {
     const struct server_division *division; /* outlives the worker */
     int rank;                               /* in the communicator of the application */
     const int *server_ranks, *worker_ranks; /* in that communicator; outlive the worker */
-    struct tutti_comm **comms; /* with each server; become the worker's, but for that of this rank alone */
-    uint64_t timeout_ns; /* default */
+    struct tutti_comm **comms; /* with each seat; become the worker's, but for those of this rank alone */
+    uint64_t timeout_ns;       /* default */
 };
 
 /* In any case these communicators are the worker's. On failure *worker is NULL: NO_MEMORY. */

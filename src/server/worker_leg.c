@@ -66,6 +66,7 @@ void leg_start(struct worker_leg *leg, struct worker_line *line, uint64_t timeou
     if (line->failed != TUTTI_OK) {
         leg->status = line->failed;
         leg->text = line->why != NULL ? strdup(line->why) : NULL;
+        leg->is_answered = true;
         return;
     }
     leg->slot = __builtin_ctzll(~line->used);
@@ -107,6 +108,7 @@ static void read_reply(struct worker_leg *leg)
 {
     const enum tutti_status status =
         server_reply_read(&leg->reply.head, leg->reply_message.count, leg->reply_bytes);
+    leg->is_answered = status != TUTTI_INTERNAL;
     if (status != TUTTI_OK)
         keep_failure(leg, status);
     else if (leg->reply.head.payload_bytes != leg->reply_bytes)
@@ -123,6 +125,13 @@ static void check_pieces(struct worker_leg *leg)
             keep_failure(leg, error_set(TUTTI_INTERNAL, "the server's values have the wrong size"));
 }
 
+bool leg_is_lost(const struct worker_leg *leg)
+{
+    const bool may_go_on = leg->status == TUTTI_TIMEOUT || leg->status == TUTTI_INVALID_COUNT ||
+                           leg->status == TUTTI_MISMATCH;
+    return leg->status != TUTTI_OK && !(leg->is_answered && may_go_on);
+}
+
 bool leg_finish(struct worker_leg *leg, bool blocks)
 {
     if (leg->line == NULL) return true;
@@ -135,8 +144,36 @@ bool leg_finish(struct worker_leg *leg, bool blocks)
         if (!end_message(leg, &leg->pieces[i].request, blocks)) return false;
     check_pieces(leg);
     leg->line->used &= ~(UINT64_C(1) << leg->slot);
+    if (leg_is_lost(leg)) leg->line->is_lost = true;
     leg->line = NULL;
     return true;
+}
+
+bool leg_move(struct worker_leg *leg, struct worker_line *line, uint64_t timeout_ns)
+{
+    if (line->used == UINT64_MAX) return false;
+    free(leg->text);
+    leg->text = NULL;
+    leg->status = TUTTI_OK;
+    leg->is_answered = false;
+    leg_start(leg, line, timeout_ns);
+    return true;
+}
+
+enum tutti_status leg_copy(const struct worker_leg *from, struct worker_leg *leg)
+{
+    leg->request = malloc(from->request_bytes);
+    leg->pieces = calloc(from->sent_count + 1, sizeof *leg->pieces);
+    if (leg->request == NULL || leg->pieces == NULL)
+        return error_set(TUTTI_NO_MEMORY, "no memory for a request");
+    memcpy(leg->request, from->request, from->request_bytes);
+    leg->request_bytes = from->request_bytes;
+    leg->payload_bytes = from->payload_bytes;
+    for (size_t i = 0; i < from->sent_count; i++)
+        leg->pieces[i] =
+            (struct leg_piece){.bytes = from->pieces[i].bytes, .size = from->pieces[i].size};
+    leg->sent_count = leg->piece_count = from->sent_count;
+    return TUTTI_OK;
 }
 
 void leg_release(struct worker_leg *leg)

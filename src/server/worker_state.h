@@ -15,6 +15,7 @@ struct worker_line {
     struct tutti_comm *comm; /* this worker is rank 0 of it, and the server rank 1 */
     int peer;                /* 1; 0 if the worker is its own server */
     bool is_borrowed;        /* the server is this rank, and has the communicator, too */
+    bool is_lost; /* a message has failed, or the seat has stopped: pulls go to the other seat */
     uint64_t sequence;
     uint64_t used;            /* slots, a bit each */
     enum tutti_status failed; /* not OK: a server has refused a push, so all calls fail like it */
@@ -25,7 +26,7 @@ struct worker_line {
 struct leg_piece {
     void *bytes;
     size_t size;         /* 0: it is not sent */
-    struct block *block; /* with the bytes; NULL: they are the caller's */
+    struct block *block; /* with the bytes; NULL: they are the caller's, or of another leg of the call */
     struct tutti_request *request;
     struct tutti_message message;
 };
@@ -33,7 +34,7 @@ struct leg_piece {
 struct worker_leg {
     struct worker_line *line; /* NULL: it has none, or its answer is there */
     int slot;
-    bool has_no_reply;
+    bool has_no_reply, is_answered;
     struct server_request *request; /* with its parts, and its payload if that is small */
     size_t request_bytes, payload_bytes, reply_bytes;
     /* Of the payload, and then of the reply's: in each what goes together, and then what goes alone. */
@@ -57,7 +58,7 @@ struct tutti_server_operation {
     int64_t *rows;
     size_t part_count;
     uint64_t timeout_ns;      /* of its messages, from its launch on */
-    struct worker_leg legs[]; /* one for each server */
+    struct worker_leg legs[]; /* one for each seat */
 };
 
 struct worker {
@@ -81,7 +82,14 @@ void leg_start(struct worker_leg *leg, struct worker_line *line, uint64_t timeou
 /* Whether the answer is there, or will not come; `blocks` waits for that. Then leg->status
  * holds. */
 bool leg_finish(struct worker_leg *leg, bool blocks);
+/* Whether it says that its seat is of no use any more: it has no answer, or one that no other call
+ * would change. */
+bool leg_is_lost(const struct worker_leg *leg);
 void leg_release(struct worker_leg *leg);
+/* The leg is lost: starts it again, on another line. False: that has no slot. */
+bool leg_move(struct worker_leg *leg, struct worker_line *line, uint64_t timeout_ns);
+/* Makes a leg with the request and payload of another one, which is released later. NO_MEMORY. */
+enum tutti_status leg_copy(const struct worker_leg *from, struct worker_leg *leg);
 
 /* -------------------------------------------------------------------------------- worker_parts.c */
 

@@ -135,6 +135,19 @@ def test_a_run_begins_where_another_one_saved(comm, tmp_path):
         assert np.array_equal(tables.push_pull(gradient, {"layer": None})["layer"], expected)
 
 
+@pytest.mark.ranks(3)
+def test_backups_change_no_value(comm):
+    with pytest.raises(tutti.InvalidArgument, match="at least 2 servers"):
+        server.Server(comm, tables_of(), servers=[0], timeout=10, backups=1)
+    gradient = {"layer": np.full((3, 4), 2, np.float32)}
+    got = []
+    for backups in (0, 1):
+        with server.Server(comm, tables_of(), servers=[0, 1], workers=[1, 2], timeout=10, backups=backups) as tables:
+            if tables.is_worker:
+                got.append(tables.push_pull(gradient, {"layer": None})["layer"])
+    assert len(got) in (0, 2) and all(np.array_equal(values, got[0]) for values in got)
+
+
 @pytest.mark.ranks(1)
 def test_started_calls_keep_their_order(comm):
     with server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10) as tables:

@@ -383,6 +383,8 @@ class ServerOptions(ctypes.Structure):
         ("timeout_ns", ctypes.c_uint64),
         ("load_folder", ctypes.c_char_p),
         ("serve_timeout_ns", ctypes.c_uint64),
+        ("backups", Int),
+        ("reserved", Int),
     ]
 
 

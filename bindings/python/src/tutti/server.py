@@ -385,8 +385,9 @@ class Server:
     `servers`: the ranks of `comm` that hold the tables. `workers`: those that push and pull; by default all others.
     `mode`: "synchronous", "bounded" (with `staleness`), "asynchronous" or "quorum" (with `quorum`). `average`: an update
     counts 1 / (number of workers). `timeout`: seconds that a call may take. `load_folder`: where save() wrote
-    the tables of an earlier run. `serve_timeout`: seconds for which a worker may say nothing, see serve(). All ranks
-    give the same. Collective; `comm` may be closed afterwards. Calls may come from any thread, and go on one after the other.
+    the tables of an earlier run. `serve_timeout`: seconds for which a worker may say nothing, see serve(). `backups`: with 1,
+    each server's part is on the next server, too, and calls go on when a server dies. All ranks give the same.
+    Collective; `comm` may be closed afterwards. Calls may come from any thread, and go on one after the other.
     """
 
     def __init__(
@@ -404,6 +405,7 @@ class Server:
         timeout: Optional[float] = None,
         load_folder: Optional[str] = None,
         serve_timeout: Optional[float] = None,
+        backups: SupportsIndex = 0,
     ) -> None:
         _callbacks.catch_up()
         self.tables: Tuple[Table, ...] = tuple(tables)
@@ -437,6 +439,7 @@ class Server:
             timeout_ns=nanoseconds("timeout", timeout),
             load_folder=None if load_folder is None else text("load_folder", load_folder),
             serve_timeout_ns=nanoseconds("serve_timeout", serve_timeout),
+            backups=integer("backups", backups, 0, Status.INVALID_OPTIONS),
         )
         handle = ctypes.c_void_p()
         state = comm._state
