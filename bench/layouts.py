@@ -11,6 +11,7 @@ Every layout has
 
 TUTTI_BIN is the folder of the tools; without it, build/bin of the repository.
 """
+import copy
 import os
 import subprocess
 import sys
@@ -67,9 +68,9 @@ class Layout:
 class Machine(Layout):
     """This one, with so many ranks, each on a core of its own as long as there are any."""
 
-    def __init__(self, folder, ranks, variables=None):
+    def __init__(self, folder, ranks, variables=None, pinned=True):
         super().__init__(folder, ranks, variables or {})
-        self.launcher = ["-n", str(ranks), "--pin"]
+        self.launcher = ["-n", str(ranks), *(["--pin"] if pinned else [])]
 
     def calibrate(self):
         """The ways within the host, too, as docs/how-to/calibration.md has it."""
@@ -106,6 +107,15 @@ class Cluster(Layout):
         self.launcher = ["--hosts", self.file, "--rsh", f"{CLUSTER} rsh"]
         if racks > 1 and told:
             self.write_racks(addresses, os.path.join(folder, "racks"))
+
+    def part(self, hosts):
+        """The last of its hosts, as a layout that need not be closed."""
+        other = copy.copy(self)
+        other.hosts, other.ranks, other.file = hosts, hosts * self.ranks_a_host, f"{self.file}.{hosts}"
+        with open(self.file) as all_hosts, open(other.file, "w") as file:
+            file.writelines(all_hosts.readlines()[-hosts:])
+        other.launcher = ["--hosts", other.file, "--rsh", f"{CLUSTER} rsh"]
+        return other
 
     def rack_of(self, host):
         return host % self.racks if self.interleaved else host * self.racks // self.hosts

@@ -43,10 +43,16 @@ foreach(part OPENSSL:TUTTI_OPENSSL JANSSON:jansson_include_dir HWLOC:TUTTI_TOPOL
 endforeach()
 set_source_files_properties(tools/info/build.c PROPERTIES COMPILE_DEFINITIONS "${build_facts}")
 
+# A program is X.c, with the parts X_Y.c where it has some.
 file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
 foreach(source IN LISTS examples)
     get_filename_component(example ${source} NAME_WE)
-    add_executable(${example} ${source})
+    string(REGEX REPLACE "_[a-z]+$" "" whole ${example})
+    if(NOT whole STREQUAL example AND EXISTS ${CMAKE_SOURCE_DIR}/examples/${whole}.c)
+        continue()
+    endif()
+    file(GLOB parts CONFIGURE_DEPENDS examples/${example}_*.c)
+    add_executable(${example} ${source} ${parts})
     target_link_libraries(${example} PRIVATE tutti Threads::Threads m)
     add_dependencies(programs ${example})
 endforeach()

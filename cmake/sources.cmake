@@ -6,7 +6,7 @@
 # X_fuzz.c: the lists have only those that cannot be built everywhere.
 
 tutti_folder(library src/base
-    collective.c crc32c.c crc32c_instructions.c dtype.c encoding.c group_depth.c kept_text.c log.c log_limit.c op.c option.c
+    collective.c crc32c.c crc32c_instructions.c dtype.c encoding.c encoding_wish.c group_depth.c kept_text.c log.c log_limit.c op.c option.c
     option_mistake.c printable.c rank_map.c sized.c status.c version.c)
 
 tutti_folder(library src/os
@@ -117,7 +117,7 @@ if(OFI_INCLUDE_DIR AND NOT OFI_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRE
 endif()
 
 tutti_folder(library src/membership
-    agreement.c exclude_policy.c growth.c heartbeat.c silence.c standing.c vote.c worker_clock.c)
+    agreement.c exclude_policy.c growth.c heartbeat.c silence.c standing.c step_leader.c vote.c worker_clock.c)
 
 tutti_folder(library src/algo
     algo_fingerprint.c bine.c broadcast_schedule.c bruck.c chain.c circulant.c circulant_broadcast.c compose.c
@@ -129,7 +129,7 @@ tutti_folder(library src/model
     between.c calibration.c events.c servers.c simulate.c simulation.c turns.c work.c)
 
 tutti_folder(library src/tune
-    choose.c encoding_cost.c encoding_wish.c estimate.c predict.c ranking.c rules.c table.c)
+    choose.c encoding_cost.c estimate.c predict.c ranking.c rules.c table.c)
 
 tutti_folder(library src/engine
     bind.c bind_paths.c computing.c cut_unit.c deliver.c footprint.c program_links.c reduce.c run.c send.c start.c outgoing.c take.c)
@@ -164,7 +164,8 @@ tutti_folder(library src/comm
     measured.c mesh.c newcomer.c own_plan.c plans.c shrink.c signs.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
 tutti_folder(library src/server
-    division.c line.c serve.c serve_answer.c serve_request.c serve_step.c server.c server_message.c server_options.c snapshot.c
+    block.c division.c finite.c line.c serve.c serve_answer.c serve_change.c serve_request.c serve_step.c server.c server_message.c
+    server_options.c snapshot.c
     table.c table_blocks.c table_copy.c table_dense.c table_index.c table_initial.c table_load.c table_memory.c
     table_optimizer.c table_record_spec.c table_rows.c table_state.c update.c worker.c worker_leg.c worker_parts.c)
 

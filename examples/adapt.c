@@ -13,8 +13,14 @@
  * waits long. With --mode the program does not adapt: full, local (local SGD) or diloco, to compare
  * them.
  *
- * The model, a network with one hidden layer, learns the function of another such network, whose
- * values come with noise. Computing is a gradient, and a sleep in place of a larger model.
+ * With --server rank 0 is a parameter server, and the others work (tutti/server.h):
+ *
+ *     tutti-run -n 3 adapt --server adapt --slow 1:3:5-15       # the clock is synchronous, and bounded while
+ *                                                               # a worker is slow
+ *
+ * Workers, and the slow rank among them, are then counted without the server.
+ *
+ * Computing is a gradient of a small model (adapt_model.h), and a sleep in place of a larger one.
  */
 #include <errno.h>
 #include <math.h>
@@ -25,20 +31,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "adapt_model.h"
+#include "tutti/server.h"
 #include "tutti/train/adapt.h"
 #include "tutti/train/local.h"
 #include "tutti/tutti.h"
 
-enum {
-    INPUTS = 16,
-    HIDDEN = 64,
-    TEACHERS = 24,
-    HELD_OUT = 2000,
-    OBSERVED_STEPS = 20,
-    RANKS_MAX = 1024
-};
-enum { FIRST_LAYER = (INPUTS + 1) * HIDDEN, SECOND_LAYER = HIDDEN + 1 };
-enum { PARAMETERS = FIRST_LAYER + SECOND_LAYER };
+enum { OBSERVED_STEPS = 20, RANKS_MAX = 1024 };
 
 enum mode { MODE_ADAPT, MODE_FULL, MODE_LOCAL, MODE_DILOCO };
 
@@ -47,9 +46,15 @@ struct settings {
     double seconds, compute_ms, rate;
     int every, batch, slow_rank; /* slow_rank: -1: none */
     double slow_factor, slow_from_s, slow_to_s;
-    bool traces;      /* the loss at every observation */
-    bool is_nominal;  /* a step takes what the settings say, whatever the clock says */
-    int observations; /* to end after so many, whatever the seconds; 0: no such end */
+    bool traces;        /* the loss at every observation */
+    bool is_nominal;    /* a step takes what the settings say, whatever the clock says */
+    bool serves;        /* rank 0 is a parameter server, */
+    bool adapts_server; /* of which the policies choose the mode; or: */
+    enum tutti_server_mode server_mode;
+    int staleness, quorum;
+    uint64_t seed;        /* of the samples */
+    const char *encoding; /* of gradients on their way; "": none */
+    int observations;     /* to end after so many, whatever the seconds; 0: no such end */
 };
 
 /* --------------------------------------------------------------------------------- small things */
@@ -80,88 +85,15 @@ static void nap(double seconds)
     while (nanosleep(&left, &left) != 0 && errno == EINTR) continue;
 }
 
-/* A random number from -1 to 1 that is a function of its place (SplitMix64). */
-static float random_at(uint64_t seed, uint64_t place)
-{
-    uint64_t z =
-        (seed + 1) * UINT64_C(0xd1342543de82ef95) + (place + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (float)((double)((z ^ (z >> 31)) >> 11) * 0x1p-52 - 1);
-}
-
-/* --------------------------------------------------------------------------------------- learning */
-
-static float teacher(const float *inputs)
-{
-    float sum = 0;
-    for (uint64_t h = 0; h < TEACHERS; h++) {
-        float own = random_at(11, h);
-        for (uint64_t i = 0; i < INPUTS; i++) own += random_at(12, h * INPUTS + i) * inputs[i];
-        sum += random_at(13, h) * tanhf(own);
-    }
-    return sum;
-}
-
-static float draw_sample(uint64_t number, float noise, float *inputs)
-{
-    for (uint64_t i = 0; i < INPUTS; i++) inputs[i] = random_at(21, number * INPUTS + i);
-    return teacher(inputs) + noise * random_at(22, number);
-}
-
-/* Of one sample; adds `scale` times its gradient, unless that is NULL. */
-static double loss_of(const float *parameters, const float *inputs, float wanted, float scale,
-                      float *gradient)
-{
-    const float *const second = parameters + FIRST_LAYER;
-    float hidden[HIDDEN], out = second[HIDDEN];
-    for (int h = 0; h < HIDDEN; h++) {
-        const float *const row = parameters + h * (INPUTS + 1);
-        float sum = row[INPUTS];
-        for (int i = 0; i < INPUTS; i++) sum += row[i] * inputs[i];
-        hidden[h] = tanhf(sum);
-        out += second[h] * hidden[h];
-    }
-    const float error = out - wanted;
-    if (gradient == NULL) return 0.5 * (double)error * (double)error;
-    for (int h = 0; h < HIDDEN; h++) {
-        float *const row = gradient + h * (INPUTS + 1);
-        const float back = scale * error * second[h] * (1 - hidden[h] * hidden[h]);
-        for (int i = 0; i < INPUTS; i++) row[i] += back * inputs[i];
-        row[INPUTS] += back;
-        gradient[FIRST_LAYER + h] += scale * error * hidden[h];
-    }
-    gradient[FIRST_LAYER + HIDDEN] += scale * error;
-    return 0.5 * (double)error * (double)error;
-}
-
-/* On samples without noise, which no rank trains on. */
-static double judge(const float *parameters)
-{
-    double sum = 0;
-    for (uint64_t n = 0; n < HELD_OUT; n++) {
-        float inputs[INPUTS];
-        const float wanted = draw_sample(UINT64_MAX / INPUTS / 2 + n, 0, inputs);
-        sum += loss_of(parameters, inputs, wanted, 0, NULL);
-    }
-    return sum / HELD_OUT;
-}
-
-static double squared_norm(const float *numbers)
-{
-    double sum = 0;
-    for (int i = 0; i < PARAMETERS; i++) sum += (double)numbers[i] * (double)numbers[i];
-    return sum;
-}
-
 /* --------------------------------------------------------------------------------------- training */
 
 struct training {
     const struct settings *settings;
     struct tutti_comm *comm;
     struct tutti_adapt *adapt;
-    struct tutti_local *local; /* NULL: gradients are averaged in each step */
-    int own_steps;             /* with local: in a round */
+    struct tutti_local *local;   /* NULL: gradients are averaged in each step; or: */
+    struct tutti_server *server; /* steps are taken there; NULL: in each rank */
+    int own_steps;               /* with local: in a round */
     float parameters[PARAMETERS], *gradient;
     double begin_s, first_loss, computed_s; /* computed: for the steps since the last observation */
     uint64_t steps, observed_steps;
@@ -175,19 +107,21 @@ static void compute_gradient(struct training *t, uint64_t batch)
     const double begin_s = now_s(), elapsed_s = begin_s - t->begin_s;
     const bool is_slow =
         my_rank == s->slow_rank && elapsed_s >= s->slow_from_s && elapsed_s < s->slow_to_s;
-    memset(t->gradient, 0, PARAMETERS * sizeof(float));
-    for (uint64_t n = 0; n < batch; n++) {
-        float inputs[INPUTS];
-        const uint64_t number = (t->steps * (uint64_t)RANKS_MAX + (uint64_t)my_rank) * 4096 + n;
-        const float wanted = draw_sample(number, 0.5f, inputs);
-        loss_of(t->parameters, inputs, wanted, 1 / (float)batch, t->gradient);
-    }
+    const uint64_t place = (t->steps * (uint64_t)RANKS_MAX + (uint64_t)my_rank) * 4096;
+    model_gradient(t->parameters, (s->seed << 45) + place, batch, t->gradient);
     const double nap_s = 1e-3 * s->compute_ms;
     nap(nap_s);
     const double fair_s = s->is_nominal ? nap_s : now_s() - begin_s;
     if (is_slow) nap((s->slow_factor - 1) * fair_s);
     t->computed_s += s->is_nominal ? fair_s * (is_slow ? s->slow_factor : 1) : now_s() - begin_s;
     t->steps++;
+}
+
+static double squared_norm(const float *numbers)
+{
+    double sum = 0;
+    for (int i = 0; i < PARAMETERS; i++) sum += (double)numbers[i] * (double)numbers[i];
+    return sum;
 }
 
 static void descend(struct training *t, double rate)
@@ -208,7 +142,10 @@ static void step_together(struct training *t, const struct tutti_adapt_settings 
     compute_gradient(t, batch);
     t->sample.small_batch = (double)batch;
     t->sample.small_squared = squared_norm(t->gradient);
-    check(tutti_allreduce(t->gradient, t->gradient, PARAMETERS, TUTTI_FLOAT32, TUTTI_AVG, t->comm),
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    if (now->encoding[0] != '\0') options.encoding = now->encoding;
+    check(tutti_allreduce_with(t->gradient, t->gradient, PARAMETERS, TUTTI_FLOAT32, TUTTI_AVG,
+                               &options, t->comm),
           "averaging gradients");
     t->sample.large_batch = (double)batch * rank_count;
     t->sample.large_squared = squared_norm(t->gradient);
@@ -223,6 +160,15 @@ static void steps_alone(struct training *t, const struct tutti_adapt_settings *n
     }
     t->sample.small_batch = 0; /* there is no gradient of all ranks */
     check(tutti_local_step(t->local, NULL), "synchronising");
+}
+
+/* The server takes the step, with the gradients that its mode waits for. */
+static void step_on_server(struct training *t, const struct tutti_adapt_settings *now)
+{
+    const struct tutti_server_part push = {0, NULL, 0, t->gradient},
+                                   pull = {0, NULL, 0, t->parameters};
+    compute_gradient(t, own_batch(now));
+    check(tutti_server_push_pull(t->server, &push, 1, &pull, 1, NULL), "pushing a gradient");
 }
 
 /* As many steps as the slowest rank needs time for `every`. */
@@ -254,11 +200,43 @@ static void end_local(struct training *t)
     t->local = NULL;
 }
 
+/* All workers come here behind the same number of clocks. */
+static void change_server(struct training *t, enum tutti_server_mode mode, int staleness)
+{
+    const int quorum = t->settings->quorum > 0 ? t->settings->quorum : rank_count - 1;
+    struct tutti_server_change change = TUTTI_SERVER_CHANGE_INIT;
+    change.mode = mode;
+    change.staleness = staleness;
+    change.quorum = quorum > 0 ? quorum : 1;
+    check(tutti_server_change_mode(t->server, &change, NULL), "changing the server's mode");
+}
+
 /* Does as the settings ask, at a step at which all ranks have the same parameters or a round ends. */
 static void apply(struct training *t, const struct tutti_adapt_settings *now)
 {
+    const bool is_full = now->synchrony == TUTTI_SYNCHRONY_FULL;
+    if (t->server != NULL) {
+        change_server(t, is_full ? TUTTI_SERVER_SYNCHRONOUS : TUTTI_SERVER_BOUNDED, now->staleness);
+        return;
+    }
     if (t->local != NULL) end_local(t);
-    if (now->synchrony != TUTTI_SYNCHRONY_FULL) begin_local(t, now->every);
+    if (!is_full) begin_local(t, now->every);
+}
+
+static void trace(const struct training *t)
+{
+    if (!t->settings->traces || my_rank != 0) return;
+    printf("at %.3f s, %llu steps: loss %.6f\n", now_s() - t->begin_s, (unsigned long long)t->steps,
+           model_judge(t->parameters));
+}
+
+/* In a mode of the server that nobody changes, a rank need not meet the others. */
+static bool look_at_clock(const struct training *t)
+{
+    const int most = t->settings->observations;
+    if (t->steps % OBSERVED_STEPS == 0) trace(t);
+    return most > 0 ? t->steps < (uint64_t)most * OBSERVED_STEPS
+                    : now_s() - t->begin_s < t->settings->seconds;
 }
 
 /* All ranks observe at the same round, and end at the same observation. Returns whether to go on. */
@@ -278,9 +256,7 @@ static bool observe(struct training *t)
     }
     goes_on =
         most > 0 ? decision.call < (uint64_t)most : now_s() - t->begin_s < t->settings->seconds;
-    if (t->settings->traces && my_rank == 0)
-        printf("at %.3f s, %llu steps: loss %.6f\n", now_s() - t->begin_s,
-               (unsigned long long)t->steps, judge(t->parameters));
+    trace(t);
     check(tutti_broadcast(&goes_on, &goes_on, 1, TUTTI_UINT8, 0, t->comm), "asking for the time");
     return goes_on != 0;
 }
@@ -291,7 +267,14 @@ static void train(struct training *t)
     t->begin_s = now_s();
     for (bool goes_on = true; goes_on;) {
         const struct tutti_adapt_settings *const now = tutti_adapt_current(t->adapt);
-        if (t->local != NULL)
+        if (t->server != NULL && !t->settings->adapts_server) {
+            step_on_server(t, now);
+            goes_on = look_at_clock(t);
+            continue;
+        }
+        if (t->server != NULL)
+            step_on_server(t, now);
+        else if (t->local != NULL)
             steps_alone(t, now);
         else
             step_together(t, now);
@@ -300,6 +283,7 @@ static void train(struct training *t)
         rounds = 0;
         goes_on = observe(t);
     }
+    if (t->server != NULL) check(tutti_server_free(t->server), "leaving the server");
     if (t->local != NULL) end_local(t);
 }
 
@@ -316,7 +300,14 @@ static const char usage[] =
     "  --slow RANK:FACTOR:FROM-TO   that rank is so many times slower, from and to a second\n"
     "  --every N            steps of the slowest rank in a round with own steps (default: 10)\n"
     "  --batch N            samples of a step, of all ranks together (default: 32)\n"
-    "  --lr RATE            learning rate (default: 0.02)\n";
+    "  --lr RATE            learning rate (default: 0.02)\n"
+    "  --encoding NAME      of gradients on their way, such as bfloat16/hosts (default: none)\n"
+    "  --seed N             of the samples (default: 0)\n"
+    "  --server MODE        rank 0 is a parameter server, and its clock is synchronous, bounded,\n"
+    "                       asynchronous or quorum; or adapt: synchronous, and bounded while\n"
+    "                       a worker is slow. There is no --mode then\n"
+    "  --staleness N        when bounded (default: 3)\n"
+    "  --quorum N           with quorum: so many workers (default: all but one)\n";
 
 static int wrong_use(const char *what)
 {
@@ -332,18 +323,35 @@ static bool parse_number(const char *text, double least, double most, double *nu
     return errno == 0 && end != text && *end == '\0' && *number >= least && *number <= most;
 }
 
+/* Which of them; -1: none. */
+static int find_word(const char *word, const char *const *words, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(word, words[i]) == 0) return i;
+    return -1;
+}
+
 static bool parse_option(const char *name, const char *value, struct settings *s)
 {
     static const char *const modes[] = {"adapt", "full", "local", "diloco"};
+    static const char *const clocks[] = {"synchronous", "bounded", "asynchronous", "quorum",
+                                         "adapt"};
     double number;
-    if (strcmp(name, "--mode") == 0) {
-        for (int m = MODE_ADAPT; m <= MODE_DILOCO; m++)
-            if (strcmp(value, modes[m]) == 0) {
-                s->mode = (enum mode)m;
-                return true;
-            }
-        return false;
+    int chosen;
+    if (strcmp(name, "--mode") == 0 && (chosen = find_word(value, modes, 4)) >= 0)
+        return s->mode = (enum mode)chosen, true;
+    if (strcmp(name, "--server") == 0 && (chosen = find_word(value, clocks, 5)) >= 0) {
+        s->serves = true;
+        s->adapts_server = chosen == 4;
+        s->server_mode = chosen == 4 ? TUTTI_SERVER_SYNCHRONOUS : (enum tutti_server_mode)chosen;
+        return true;
     }
+    if (strcmp(name, "--staleness") == 0 && parse_number(value, 0, 1e6, &number))
+        return s->staleness = (int)number, true;
+    if (strcmp(name, "--quorum") == 0 && parse_number(value, 1, RANKS_MAX, &number))
+        return s->quorum = (int)number, true;
+    if (strcmp(name, "--seed") == 0 && parse_number(value, 0, 8191, &number))
+        return s->seed = (uint64_t)number, true;
     if (strcmp(name, "--seconds") == 0) return parse_number(value, 0.1, 1e6, &s->seconds);
     if (strcmp(name, "--compute-ms") == 0) return parse_number(value, 0, 1e5, &s->compute_ms);
     if (strcmp(name, "--lr") == 0) return parse_number(value, 1e-9, 100, &s->rate);
@@ -357,6 +365,9 @@ static bool parse_option(const char *name, const char *value, struct settings *s
         return s->is_nominal = number > 0, true;
     if (strcmp(name, "--observations") == 0 && parse_number(value, 1, 1e9, &number))
         return s->observations = (int)number, true;
+    if (strcmp(name, "--encoding") == 0) /* tutti_adapt_create says what is wrong with its name */
+        return s->encoding = value,
+               strlen(value) < sizeof((struct tutti_adapt_settings *)0)->encoding;
     if (strcmp(name, "--slow") != 0) return false;
     return sscanf(value, "%d:%lf:%lf-%lf", &s->slow_rank, &s->slow_factor, &s->slow_from_s,
                   &s->slow_to_s) == 4 &&
@@ -374,6 +385,34 @@ static int parse_options(int argument_count, char **arguments, struct settings *
     return -1;
 }
 
+/* Rank 0 serves; t->comm has the workers alone. */
+static void begin_server(struct training *t, struct tutti_comm *world)
+{
+    const struct settings *const s = t->settings;
+    const int size = tutti_comm_size(world), rank = tutti_comm_rank(world);
+    struct tutti_server_table table = TUTTI_SERVER_TABLE_INIT("parameters", 0, PARAMETERS);
+    struct tutti_server_options options = TUTTI_SERVER_OPTIONS_INIT;
+    if (size < 2) give_up("--server", "it needs 2 ranks or more: one of them serves");
+    table.rate = s->rate;
+    options.tables = &table, options.table_count = 1;
+    options.server_ranks = (int[]){0}, options.server_count = 1;
+    options.mode = TUTTI_SERVER_ASYNCHRONOUS; /* until all have begun */
+    options.average = 1;
+    check(tutti_server_create(&options, world, &t->server), "making a parameter server");
+    check(tutti_comm_split(world, rank == 0 ? TUTTI_NO_COLOR : 0, rank, NULL, &t->comm),
+          "meeting the other workers");
+}
+
+/* The server begins with what all workers begin with, before it gets a gradient. Every worker ends a
+ * clock here, in a mode in which none waits for another, and the change of the mode lets all wait. */
+static void set_first(struct training *t)
+{
+    const struct tutti_server_part all = {0, NULL, 0, t->parameters};
+    if (my_rank == 0) check(tutti_server_set(t->server, &all, 1, NULL), "setting parameters");
+    check(tutti_server_tick(t->server, NULL), "setting parameters");
+    change_server(t, t->settings->server_mode, t->settings->staleness);
+}
+
 /* The two policies, or none of them with a mode of its own. */
 static void begin(struct training *t)
 {
@@ -386,23 +425,27 @@ static void begin(struct training *t)
     const struct settings *const s = t->settings;
     void *memory;
     noise.batch_max = 4096;
-    slow.synchrony =
-        TUTTI_SYNCHRONY_LOCAL; /* which this program has in place of bounded staleness */
+    /* A program that averages gradients has local steps in place of bounded staleness. */
+    slow.synchrony = s->serves ? TUTTI_SYNCHRONY_BOUNDED : TUTTI_SYNCHRONY_LOCAL;
+    slow.staleness = s->staleness;
     slow.every = s->every;
     first.batch = (uint64_t)s->batch;
     first.rate = s->rate;
     first.every = s->every;
-    if (s->mode > MODE_FULL) first.synchrony = TUTTI_SYNCHRONY_LOCAL;
+    memcpy(first.encoding, s->encoding, strlen(s->encoding) + 1);
+    if (s->mode > MODE_FULL && !s->serves) first.synchrony = TUTTI_SYNCHRONY_LOCAL;
     check(tutti_mem_alloc(PARAMETERS * sizeof(float), &memory), "memory");
     t->gradient = memory;
-    for (int i = 0; i < PARAMETERS; i++)
-        t->parameters[i] = 0.25f * random_at(31, (uint64_t)i); /* the same on all ranks */
-    t->first_loss = judge(t->parameters);
-    check(tutti_adapt_create(policies, s->mode == MODE_ADAPT ? 2 : 0, &first, NULL, t->comm,
-                             &t->adapt),
+    model_begin(t->parameters);
+    t->first_loss = model_judge(t->parameters);
+    if (t->server != NULL) set_first(t);
+    /* The server's learning rate stays. */
+    const struct tutti_adapt_policy *const chosen = s->serves ? &policies[1] : policies;
+    const size_t count = s->serves ? s->adapts_server : s->mode == MODE_ADAPT ? 2 : 0;
+    check(tutti_adapt_create(chosen, count, &first, NULL, t->comm, &t->adapt),
           "beginning to adapt");
     t->sample = (struct tutti_adapt_sample)TUTTI_ADAPT_SAMPLE_INIT;
-    if (s->mode <= MODE_FULL) return;
+    if (s->mode <= MODE_FULL || s->serves) return;
     t->begin_s = now_s() - s->slow_from_s; /* the slow rank is slow from the first step on */
     for (int i = 0; i < OBSERVED_STEPS; i++) compute_gradient(t, own_batch(&first));
     t->sample.step_s = t->computed_s / OBSERVED_STEPS;
@@ -417,8 +460,8 @@ static void report(struct training *t)
     const double seconds = now_s() - t->begin_s;
     check(tutti_allgather(&own, steps, 1, TUTTI_INT64, t->comm), "counting steps");
     if (my_rank != 0) return;
-    printf("loss %.5f -> %.5f in %.1f s; steps a second:", t->first_loss, judge(t->parameters),
-           seconds);
+    printf("loss %.5f -> %.5f in %.1f s; steps a second:", t->first_loss,
+           model_judge(t->parameters), seconds);
     for (int r = 0; r < rank_count; r++) printf(" %.1f", (double)steps[r] / seconds);
     printf("; batch %llu\n", (unsigned long long)tutti_adapt_current(t->adapt)->batch);
 }
@@ -432,20 +475,32 @@ int main(int argument_count, char **arguments)
                                 .every = 10,
                                 .batch = 32,
                                 .slow_rank = -1,
-                                .slow_factor = 1};
+                                .slow_factor = 1,
+                                .staleness = 3,
+                                .encoding = ""};
     static struct training training;
+    struct tutti_comm *world;
     const int code = parse_options(argument_count, arguments, &settings);
     if (code >= 0) return code;
-    check(tutti_comm_create(NULL, &training.comm), "meeting the other ranks");
+    check(tutti_comm_create(NULL, &world), "meeting the other ranks");
+    training.settings = &settings;
+    training.comm = world;
+    if (settings.serves) begin_server(&training, world);
+    if (training.comm == NULL) {
+        check(tutti_server_serve(training.server), "serving");
+        check(tutti_server_free(training.server), "serving");
+        check(tutti_comm_free(world), "leaving");
+        return 0;
+    }
     my_rank = tutti_comm_rank(training.comm);
     rank_count = tutti_comm_size(training.comm);
     if (rank_count > RANKS_MAX) give_up("ranks", "there are more than 1024");
-    training.settings = &settings;
     begin(&training);
     train(&training);
     report(&training);
     check(tutti_adapt_free(training.adapt), "ending");
     tutti_mem_free(training.gradient);
-    check(tutti_comm_free(training.comm), "leaving");
+    if (training.comm != world) check(tutti_comm_free(training.comm), "leaving");
+    check(tutti_comm_free(world), "leaving");
     return 0;
 }

@@ -14,13 +14,13 @@
  * --check-single shows it.
  *
  * --compress averages approximately, in fewer bytes (tutti/train/compress.h). With --local ranks average
- * no gradients, but take steps of their own, and synchronise now and then (tutti/train/local.h).
+ * no gradients, but take steps of their own, and synchronise now and then (tutti/train/local.h). With
+ * --server rank 0 holds the parameters, and the other ranks push gradients to it (tutti/server.h).
  *
  * The model guesses the next character from the CONTEXT characters before it:
  *
  *     characters ── embedding ── inputs ── weights1 ── tanh ── hidden ── weights2 ── softmax ── next character
  */
-#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <math.h>
@@ -29,22 +29,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "train_char_basics.h"
+#include "train_char_text.h"
+#include "tutti/server.h"
 #include "tutti/train.h"
 #include "tutti/train/compress.h"
 #include "tutti/train/local.h"
 #include "tutti/tutti.h"
 
 enum {
-    CONTEXT = 12,   /* characters that the model sees */
-    EMBEDDING = 16, /* numbers for each of them */
+    EMBEDDING = 16, /* numbers for each character */
     INPUTS = CONTEXT * EMBEDDING,
-    TEXT_BYTES_MIN = 10000,
-    TEXT_BYTES_MAX = 64 << 20,
-    HELD_OUT_RUN = 500, /* of every HELD_OUT_EVERY runs of characters, one is never trained on */
-    HELD_OUT_EVERY = 20,
     EVALUATED_MAX = 8192,
     BUCKET_BYTES = 32 << 10, /* the model is small: each layer starts when it is ready */
     REPORTS = 12
@@ -60,159 +57,9 @@ struct settings {
     /* For averaging gradients; with the method NONE buckets do it. */
     struct tutti_compressor_options compression;
     struct tutti_local_options local; /* every 0: gradients are averaged instead */
+    bool serves;                      /* by rank 0, in this mode: */
+    struct tutti_server_change mode;
 };
-
-/* --------------------------------------------------------------------------------- small things */
-
-static int my_rank; /* for messages */
-
-static void give_up(const char *what, const char *why)
-{
-    fprintf(stderr, "train_char: rank %d: %s: %s\n", my_rank, what, why);
-    exit(1); /* the others will be told which rank has gone */
-}
-
-static void check(enum tutti_status status, const char *what)
-{
-    if (status != TUTTI_OK) give_up(what, tutti_error_message());
-}
-
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count, size);
-    if (memory == NULL) give_up("memory", strerror(errno));
-    return memory;
-}
-
-/* Memory that the other ranks can read in place: what we pass to tutti again and again. */
-static float *allocate_shared(size_t count)
-{
-    void *memory;
-    check(tutti_mem_alloc(count * sizeof(float), &memory), "memory for tutti");
-    return memory;
-}
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* A random number that is a function of its place, so that any rank can ask for any of them
- * (SplitMix64). */
-static uint64_t random_at(uint64_t seed, uint64_t place)
-{
-    uint64_t z =
-        (seed + 1) * UINT64_C(0xd1342543de82ef95) + (place + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static double random_unit(uint64_t seed, uint64_t place)
-{
-    return (double)(random_at(seed, place) >> 11) * 0x1p-53;
-}
-
-/* ----------------------------------------------------------------------------------------- text */
-
-struct text {
-    size_t length;
-    unsigned char *characters; /* as symbols 0 ... symbol_count - 1 */
-    int symbol_count;
-    unsigned char symbols[256]; /* the byte of each symbol */
-    double entropy;             /* loss of guessing by the frequency of characters alone */
-    uint32_t *train, *held_out; /* places of the characters to guess */
-    size_t train_count, held_out_count;
-};
-
-static void append_file(const char *path, unsigned char **bytes, size_t *length)
-{
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) give_up(path, strerror(errno));
-    unsigned char buffer[1 << 14];
-    for (size_t got; (got = fread(buffer, 1, sizeof buffer, file)) > 0;) {
-        if (*length + got > TEXT_BYTES_MAX) give_up(path, "longer than 64 MiB");
-        /* With room to round up to whole integers, see share_text. */
-        *bytes = realloc(*bytes, *length + got + sizeof(int32_t));
-        if (*bytes == NULL) give_up("memory", strerror(errno));
-        memcpy(*bytes + *length, buffer, got);
-        *length += got;
-        memset(*bytes + *length, 0, sizeof(int32_t));
-    }
-    if (ferror(file)) give_up(path, strerror(errno));
-    fclose(file);
-}
-
-static unsigned char *read_text(const char *path, size_t *length)
-{
-    static const char *const licences[] = {"GPL-3",   "Apache-2.0", "LGPL-2.1",
-                                           "MPL-2.0", "GFDL-1.3",   "GPL-2"};
-    unsigned char *bytes = NULL;
-    *length = 0;
-    if (path != NULL) {
-        append_file(path, &bytes, length);
-        return bytes;
-    }
-    for (size_t i = 0; i < sizeof licences / sizeof *licences; i++) {
-        char name[100];
-        snprintf(name, sizeof name, "/usr/share/common-licenses/%s", licences[i]);
-        if (access(name, R_OK) == 0) append_file(name, &bytes, length);
-    }
-    if (bytes == NULL)
-        give_up("/usr/share/common-licenses", "no text there; please say --text FILE");
-    return bytes;
-}
-
-/* Rank 0 reads the text and hands it to all. */
-static void share_text(const char *path, struct text *text, struct tutti_comm *comm)
-{
-    const bool reads = tutti_comm_rank(comm) == 0;
-    int64_t length = 0;
-    if (reads) text->characters = read_text(path, &text->length);
-    length = (int64_t)text->length;
-    check(tutti_broadcast(&length, &length, 1, TUTTI_INT64, 0, comm), "sharing the text's length");
-    text->length = (size_t)length;
-
-    const size_t words = (text->length + sizeof(int32_t) - 1) / sizeof(int32_t);
-    if (!reads) text->characters = allocate(words + 1, sizeof(int32_t));
-    check(tutti_broadcast(text->characters, text->characters, words, TUTTI_INT32, 0, comm),
-          "sharing the text");
-}
-
-static void prepare_text(struct text *text)
-{
-    size_t frequency[256] = {0};
-    unsigned char symbol_of[256] = {0};
-    for (size_t i = 0; i < text->length; i++) frequency[text->characters[i]]++;
-    for (int byte = 0; byte < 256; byte++) {
-        if (frequency[byte] == 0) continue;
-        const double share = (double)frequency[byte] / (double)text->length;
-        text->entropy -= share * log(share);
-        text->symbols[text->symbol_count] = (unsigned char)byte;
-        symbol_of[byte] = (unsigned char)text->symbol_count++;
-    }
-    for (size_t i = 0; i < text->length; i++) text->characters[i] = symbol_of[text->characters[i]];
-
-    text->train = allocate(text->length + 1, sizeof *text->train);
-    text->held_out = allocate(text->length + 1, sizeof *text->held_out);
-    for (size_t i = CONTEXT; i < text->length; i++) {
-        if (i / HELD_OUT_RUN % HELD_OUT_EVERY == HELD_OUT_EVERY / 2)
-            text->held_out[text->held_out_count++] = (uint32_t)i;
-        else
-            text->train[text->train_count++] = (uint32_t)i;
-    }
-    if (text->length < TEXT_BYTES_MIN)
-        give_up("text", "too short to learn from; 10000 characters are the least");
-}
-
-static void free_text(struct text *text)
-{
-    free(text->characters);
-    free(text->train);
-    free(text->held_out);
-}
 
 /* ---------------------------------------------------------------------------------------- model */
 
@@ -228,11 +75,17 @@ struct model {
     float *weights2, *bias2; /* [hidden][symbols], [symbols] */
 };
 
+static size_t parameter_count(int hidden, int symbols)
+{
+    const size_t h = (size_t)hidden, s = (size_t)symbols;
+    return s * EMBEDDING + INPUTS * h + h + h * s + s;
+}
+
 static struct model model_create(int hidden, int symbols)
 {
     const size_t h = (size_t)hidden, s = (size_t)symbols;
     struct model model = {.hidden = hidden, .symbols = symbols};
-    model.count = s * EMBEDDING + INPUTS * h + h + h * s + s;
+    model.count = parameter_count(hidden, symbols);
     model.values = allocate_shared(model.count);
     model.embedding = model.values;
     model.weights1 = model.embedding + s * EMBEDDING;
@@ -363,17 +216,19 @@ static double loss_sum(const struct model *model, const unsigned char *nexts, in
     return sum;
 }
 
-/* Averages gradients: buckets as they are, or a compressor in fewer bytes; or no gradients, but
- * parameters now and then. The others are NULL. */
+/* Averages gradients: buckets as they are, a compressor in fewer bytes, or a server, which takes the
+ * step, too; or no gradients, but parameters now and then. The others are NULL. */
 struct averager {
     struct tutti_buckets *buckets;
     struct tutti_compressor *compressor;
     struct tutti_local *local;
+    struct tutti_server *server;
+    const struct tutti_server_change *mode; /* of the server */
 };
 
 static void mark_ready(const struct averager *averager, enum part part)
 {
-    if (averager->local != NULL) return;
+    if (averager->local != NULL || averager->server != NULL) return;
     check(averager->compressor != NULL ? tutti_compressor_ready(averager->compressor, part)
                                        : tutti_buckets_ready(averager->buckets, part),
           "averaging the gradients");
@@ -421,9 +276,51 @@ static void backward(const struct model *model, const unsigned char *const *cont
     mark_ready(averager, PART_EMBEDDING);
 }
 
+/* Rank 0 of the world serves. The optimizer is the one of train(): gradients come with its rate. */
+static struct tutti_server *server_create(size_t count, struct tutti_comm *world)
+{
+    struct tutti_server *server;
+    struct tutti_server_table table = TUTTI_SERVER_TABLE_INIT("parameters", 0, count);
+    struct tutti_server_options options = TUTTI_SERVER_OPTIONS_INIT;
+    table.optimizer = TUTTI_SERVER_MOMENTUM;
+    table.momentum = momentum;
+    table.rate = 1;
+    options.tables = &table, options.table_count = 1;
+    options.server_ranks = (int[]){0}, options.server_count = 1;
+    options.mode = TUTTI_SERVER_ASYNCHRONOUS; /* until all workers have begun */
+    options.average = 1;
+    check(tutti_server_create(&options, world, &server), "making a parameter server");
+    return server;
+}
+
+/* Until all workers have left. */
+static void serve(struct tutti_server *server, struct tutti_comm *world)
+{
+    check(tutti_server_serve(server), "serving");
+    check(tutti_server_free(server), "serving");
+    check(tutti_comm_free(world), "leaving");
+}
+
+/* Workers meet: in a quorum a worker might wait for one that waits here for it. */
+static void averager_meet(const struct averager *averager)
+{
+    if (averager->server != NULL)
+        check(tutti_server_change_mode(averager->server, averager->mode, NULL), "meeting");
+}
+
+/* The server gets the first parameters, before it gets a gradient. */
+static void server_begin(const struct averager *averager, const struct model *model, bool is_first)
+{
+    const struct tutti_server_part all = {0, NULL, 0, model->values};
+    if (is_first) check(tutti_server_set(averager->server, &all, 1, NULL), "setting parameters");
+    check(tutti_server_tick(averager->server, NULL), "setting parameters");
+    averager_meet(averager);
+}
+
 /* After the model has its first parameters. */
 static struct averager averager_create(const struct model *model, const struct model *gradient,
-                                       const struct settings *settings, struct tutti_comm *comm)
+                                       const struct settings *settings, struct tutti_comm *comm,
+                                       struct tutti_server *server)
 {
     const struct tutti_compressor_options *const compression = &settings->compression;
     const size_t h = (size_t)gradient->hidden, s = (size_t)gradient->symbols;
@@ -433,7 +330,11 @@ static struct averager averager_create(const struct model *model, const struct m
         [PART_BIAS1] = {"bias1", gradient->bias1, 1, h},
         [PART_WEIGHTS2] = {"weights2", gradient->weights2, h, s},
         [PART_BIAS2] = {"bias2", gradient->bias2, 1, s}};
-    struct averager averager = {NULL, NULL, NULL};
+    struct averager averager = {.server = server, .mode = &settings->mode};
+    if (server != NULL) {
+        server_begin(&averager, model, tutti_comm_rank(comm) == 0);
+        return averager;
+    }
     if (settings->local.every > 0) {
         const struct tutti_local_tensor all = {"parameters", model->values, model->count, 0};
         check(tutti_local_create(&all, 1, &settings->local, comm, &averager.local), "local steps");
@@ -459,10 +360,22 @@ static struct averager averager_create(const struct model *model, const struct m
 
 static void averager_finish(const struct averager *averager)
 {
-    if (averager->local != NULL) return;
+    if (averager->local != NULL || averager->server != NULL) return;
     check(averager->compressor != NULL ? tutti_compressor_finish(averager->compressor, NULL)
                                        : tutti_buckets_finish(averager->buckets, NULL),
           "averaging the gradients");
+}
+
+/* With a server: its step, in place of this rank's. The gradient becomes rate times itself. */
+static bool averager_step(const struct averager *averager, struct model *gradient, float rate,
+                          struct model *model)
+{
+    const struct tutti_server_part push = {0, NULL, 0, gradient->values},
+                                   pull = {0, NULL, 0, model->values};
+    if (averager->server == NULL) return false;
+    for (size_t i = 0; i < gradient->count; i++) gradient->values[i] *= rate;
+    check(tutti_server_push_pull(averager->server, &push, 1, &pull, 1, NULL), "a server's step");
+    return true;
 }
 
 /* After the optimizer's step; the last one. */
@@ -488,6 +401,7 @@ static void averager_free(const struct averager *averager)
     tutti_buckets_free(averager->buckets);
     tutti_compressor_free(averager->compressor);
     tutti_local_free(averager->local);
+    check(tutti_server_free(averager->server), "leaving the server");
 }
 
 /* ------------------------------------------------------------------------------------- training */
@@ -554,8 +468,9 @@ static void report_steps(const struct settings *settings, int steps_done, double
     fflush(stdout);
 }
 
+/* server: with which the ranks of comm train; NULL: with each other. */
 static void train(const struct settings *settings, const struct text *text, struct tutti_comm *comm,
-                  bool quiet, struct outcome *outcome)
+                  struct tutti_server *server, bool quiet, struct outcome *outcome)
 {
     const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
     const struct share share = share_of(settings->batch, comm);
@@ -573,7 +488,7 @@ static void train(const struct settings *settings, const struct text *text, stru
     if (rank == 0) model_randomise(&model, settings->seed);
     check(tutti_broadcast(model.values, model.values, model.count, TUTTI_FLOAT32, 0, comm),
           "sharing the first parameters");
-    const struct averager averager = averager_create(&model, &gradient, settings, comm);
+    const struct averager averager = averager_create(&model, &gradient, settings, comm, server);
 
     /* The average over ranks of (size / batch) times a sum over rows is the mean over the batch,
      * even if the ranks' shares differ by one. */
@@ -594,11 +509,12 @@ static void train(const struct settings *settings, const struct text *text, stru
 
         const double started = now_s();
         averager_finish(&averager);
-        communication_s += now_s() - started;
 
         const float done = (float)step / (float)settings->steps;
         const float rate = settings->rate * (1 - 0.9f * done);
-        for (size_t i = 0; i < model.count; i++) {
+        const bool is_done = averager_step(&averager, &gradient, rate, &model);
+        communication_s += now_s() - started;
+        for (size_t i = 0; i < model.count && !is_done; i++) {
             velocity[i] = momentum * velocity[i] - rate * gradient.values[i];
             model.values[i] += velocity[i];
         }
@@ -613,6 +529,7 @@ static void train(const struct settings *settings, const struct text *text, stru
         }
         if (steps_done < (int64_t)settings->steps * (reported + 1) / REPORTS || reported == REPORTS)
             continue;
+        averager_meet(&averager);
         losses = all_sum(losses, comm) / settings->batch / (steps_done - reported_steps);
         outcome->losses[reported++] = losses;
         reported_steps = steps_done;
@@ -621,6 +538,7 @@ static void train(const struct settings *settings, const struct text *text, stru
     }
     outcome->seconds = now_s() - began;
     outcome->communication_s = communication_s;
+    averager_meet(&averager);
     outcome->train_loss = evaluate(&model, text, text->train, text->train_count, &space, comm);
     outcome->held_out_loss =
         evaluate(&model, text, text->held_out, text->held_out_count, &space, comm);
@@ -678,7 +596,7 @@ static bool same_as_single(const struct settings *settings, const struct text *t
     alone.rank = 0;
     alone.size = 1;
     check(tutti_comm_create(&alone, &comm), "a communicator of one rank");
-    train(settings, text, comm, true, &one);
+    train(settings, text, comm, NULL, true, &one);
     check(tutti_comm_free(comm), "leaving");
 
     double loss = relative_difference(one.train_loss, many->train_loss);
@@ -735,6 +653,8 @@ static const char usage[] =
     "  --compress HOW   average gradients in fewer bytes: powersgd:RANK, top:SHARE, or an encoding "
     "such as int8\n"
     "  --local HOW      take steps alone and synchronise every N: sgd:N, diloco:N or streaming:N\n"
+    "  --server MODE    rank 0 is a parameter server for the others: synchronous, bounded:N, "
+    "asynchronous or quorum:N\n"
     "  --outer-lr RATE  behind --local: learning rate of synchronisations\n"
     "  --no-feedback    drop what compression leaves out, rather than to send it later\n"
     "  --check-single   train again in one process; exit with 1 if the result differs by more than "
@@ -789,17 +709,49 @@ static bool parse_local(const char *text, struct tutti_local_options *local)
     return strncmp(text, "sgd:", 4) == 0;
 }
 
+/* synchronous, bounded:3, asynchronous, quorum:2 */
+static bool parse_server(const char *text, struct settings *settings)
+{
+    static const struct {
+        const char *begin;
+        enum tutti_server_mode mode;
+    } modes[] = {{"synchronous", TUTTI_SERVER_SYNCHRONOUS},
+                 {"asynchronous", TUTTI_SERVER_ASYNCHRONOUS},
+                 {"bounded:", TUTTI_SERVER_BOUNDED},
+                 {"quorum:", TUTTI_SERVER_QUORUM}};
+    double number = 0;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        const size_t length = strlen(modes[i].begin);
+        const bool has_number = modes[i].begin[length - 1] == ':';
+        if (strncmp(text, modes[i].begin, length) != 0) continue;
+        settings->serves = true;
+        settings->mode.mode = modes[i].mode;
+        if (!has_number) return text[length] == '\0';
+        if (!parse_number(text + length, 0, 1e6, &number)) return false;
+        settings->mode.staleness = settings->mode.quorum = (int)number;
+        return true;
+    }
+    return false;
+}
+
 /* Returns -1 to go on, otherwise the exit code. */
 static int parse_options(int argument_count, char **arguments, struct settings *settings)
 {
-    static const struct option list[] = {
-        {"text", required_argument, NULL, 't'},     {"steps", required_argument, NULL, 's'},
-        {"batch", required_argument, NULL, 'b'},    {"hidden", required_argument, NULL, 'h'},
-        {"lr", required_argument, NULL, 'l'},       {"seed", required_argument, NULL, 'r'},
-        {"check-single", no_argument, NULL, 'c'},   {"sample", no_argument, NULL, 'p'},
-        {"compress", required_argument, NULL, 'z'}, {"no-feedback", no_argument, NULL, 'f'},
-        {"local", required_argument, NULL, 'o'},    {"outer-lr", required_argument, NULL, 'u'},
-        {"help", no_argument, NULL, '?' + 256},     {NULL, 0, NULL, 0}};
+    static const struct option list[] = {{"text", required_argument, NULL, 't'},
+                                         {"steps", required_argument, NULL, 's'},
+                                         {"batch", required_argument, NULL, 'b'},
+                                         {"hidden", required_argument, NULL, 'h'},
+                                         {"lr", required_argument, NULL, 'l'},
+                                         {"seed", required_argument, NULL, 'r'},
+                                         {"check-single", no_argument, NULL, 'c'},
+                                         {"sample", no_argument, NULL, 'p'},
+                                         {"compress", required_argument, NULL, 'z'},
+                                         {"no-feedback", no_argument, NULL, 'f'},
+                                         {"local", required_argument, NULL, 'o'},
+                                         {"outer-lr", required_argument, NULL, 'u'},
+                                         {"server", required_argument, NULL, 'v'},
+                                         {"help", no_argument, NULL, '?' + 256},
+                                         {NULL, 0, NULL, 0}};
     double number = 0;
     for (int option; (option = getopt_long(argument_count, arguments, "", list, NULL)) != -1;) {
         bool good = true;
@@ -827,6 +779,7 @@ static int parse_options(int argument_count, char **arguments, struct settings *
             break;
         case 'z': good = parse_compression(optarg, &settings->compression); break;
         case 'u': good = parse_number(optarg, 1e-3, 1e3, &settings->local.rate); break;
+        case 'v': good = parse_server(optarg, settings); break;
         case 'o': good = parse_local(optarg, &settings->local); break;
         case 'f': settings->compression.feedback = 0; break;
         case 'c': settings->check_single = true; break;
@@ -857,37 +810,53 @@ int main(int argument_count, char **arguments)
                                 .rate = 0.2f,
                                 .seed = 1,
                                 .compression = TUTTI_COMPRESSOR_OPTIONS_INIT,
-                                .local = TUTTI_LOCAL_OPTIONS_INIT};
+                                .local = TUTTI_LOCAL_OPTIONS_INIT,
+                                .mode = TUTTI_SERVER_CHANGE_INIT};
     settings.local.every = 0;
     const int code = parse_options(argument_count, arguments, &settings);
     if (code >= 0) return code;
 
     struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
-    struct tutti_comm *comm;
+    struct tutti_comm *world, *comm; /* of all, and of those that train */
+    struct tutti_server *server = NULL;
     if (!has_launcher()) {
         options.rank = 0;
         options.size = 1;
     }
-    check(tutti_comm_create(&options, &comm), "meeting the other ranks");
-    my_rank = tutti_comm_rank(comm);
+    check(tutti_comm_create(&options, &world), "meeting the other ranks");
+    my_rank = tutti_comm_rank(world);
 
     struct text text = {.length = 0};
     struct outcome outcome = {.seconds = 0};
-    share_text(settings.text_path, &text, comm);
+    share_text(settings.text_path, &text, world);
     prepare_text(&text);
+    comm = world;
+    if (settings.serves) {
+        server = server_create(parameter_count(settings.hidden, text.symbol_count), world);
+        check(tutti_comm_split(world, my_rank == 0 ? TUTTI_NO_COLOR : 0, 0, NULL, &comm),
+              "meeting the other workers");
+        if (comm == NULL) {
+            serve(server, world);
+            free_text(&text);
+            return 0;
+        }
+        my_rank = tutti_comm_rank(comm);
+    }
     if (my_rank == 0) {
         const size_t h = (size_t)settings.hidden, s = (size_t)text.symbol_count;
         printf("text           %zu characters, %zu different ones; %zu are held out\n", text.length,
                s, text.held_out_count);
         printf("model          %d characters of context, %zu hidden, %zu parameters\n", CONTEXT, h,
-               s * EMBEDDING + INPUTS * h + h + h * s + s);
-        printf("ranks          %d, batch of %d\n", tutti_comm_size(comm), settings.batch);
+               parameter_count(settings.hidden, text.symbol_count));
+        printf("ranks          %d%s, batch of %d\n", tutti_comm_size(comm),
+               settings.serves ? " and a parameter server" : "", settings.batch);
         printf("loss to beat   %.4f, by the frequency of characters alone\n", text.entropy);
         fflush(stdout);
     }
-    train(&settings, &text, comm, my_rank != 0, &outcome);
+    train(&settings, &text, comm, server, my_rank != 0, &outcome);
     report(&settings, &outcome, comm);
-    check(tutti_comm_free(comm), "leaving");
+    if (comm != world) check(tutti_comm_free(comm), "leaving");
+    check(tutti_comm_free(world), "leaving");
 
     bool good = true;
     if (my_rank == 0 && settings.check_single) good = same_as_single(&settings, &text, &outcome);

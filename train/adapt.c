@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agree.h"
+#include "base/encoding_wish.h"
 #include "base/group_depth.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -66,6 +67,12 @@ static enum tutti_status check_settings(const char *who, const struct tutti_adap
                          who, s->every, s->staleness);
     if (memchr(s->encoding, '\0', sizeof s->encoding) == NULL)
         return error_set(TUTTI_INVALID_OPTIONS, "%s: settings.encoding has no end", who);
+    struct encoding_wish wish;
+    const char *const wrong =
+        s->encoding[0] != '\0' ? encoding_wish_parse(s->encoding, &wish) : NULL;
+    if (wrong != NULL)
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: settings.encoding is '%s': %s", who,
+                         s->encoding, wrong);
     return TUTTI_OK;
 }
 

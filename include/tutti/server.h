@@ -44,16 +44,20 @@
  *     QUORUM         when `quorum` workers have ended a clock since the last step. Later updates
  *                    are part of the next step
  *
+ * tutti_server_change_mode changes the mode between two steps, when all workers ask for it.
+ *
  * Pulls return the values after the step of this worker's last update, or after a later step.
  * tutti_server_step_read tells which workers took part in a step.
  *
  * Failures.  When a worker dies, the servers drop what it pushed since its last step, and the
  * clock goes on without it. When a server dies, its part of the tables is lost: calls return
- * PROC_FAILED, and the message names the server's rank, host and pid. Statuses that say that a
+ * PROC_FAILED, and the message names the server's rank, host and pid. With `backups`, workers push to
+ * two servers: calls go on with the other server, and the values are those of a run in which no server
+ * died. Only when both servers that have a part die, calls return PROC_FAILED. Statuses that say that a
  * call was refused (INVALID_*, UNSUPPORTED) change nothing, nor does TIMEOUT where a server says
  * which workers are waited for. Any other failure ends the connection of this worker with that
  * server: later calls that need it return the same status, and the servers go on without the
- * worker. A server that cannot apply a step (no memory) counts as one that died.
+ * worker (with backups, if that server lives). A server that cannot apply a step (no memory) counts as one that died.
  *
  * A child of fork() has no part in its parent's server: it can only free it.
  *
@@ -99,7 +103,7 @@ enum tutti_server_optimizer {
 
 /* The user's optimizer: changes parameters[count] and state[0 to state_count - 1][count],
  * elements of one row or of a piece of a tensor, each of which it must treat alike. step is t,
- * from 1. It is only called in a server's thread, one call at a time, must neither block nor
+ * from 1. It is only called in a server's threads, one call at a time, must neither block nor
  * call Tutti, and keeps no pointer. */
 typedef void tutti_server_function(void *context, uint64_t step, size_t count,
                                    const float *gradients, float *parameters, float *const *state);
@@ -165,21 +169,28 @@ struct tutti_server_options {
     int quorum;    /* for QUORUM: 1 to the number of workers; when fewer are left, all of these */
     int average;   /* not 0: each update counts 1 / (number of workers that are left) */
     size_t queue_bytes;  /* a server takes no further request of a worker while its requests or its
-                           answers of so many bytes wait; 0: 256 MiB. Larger requests are refused. A
-                           clock in which a worker pushed more ends its connection; gradients of
-                           one dense tensor are added up, and count once */
+                           answers of so many bytes wait; 0: 256 MiB. Larger requests are refused.
+                           The push with which a worker has pushed more in a clock fails with
+                           NO_MEMORY, and ends its connection; gradients of one dense tensor are
+                           added up, and count once */
     uint64_t timeout_ns; /* default deadline of the calls below; 0: 30 minutes */
     const char *load_folder; /* the tables begin with what tutti_server_save wrote there; NULL: with
                                 their initial values */
+    uint64_t serve_timeout_ns; /* a server's tutti_server_serve gives up when a worker has been silent
+                                  for so long: it neither says anything nor waits for the servers.
+                                  0: a worker may compute for as long as it likes */
+    int backups; /* 1: each server's part is on the next server, too, round and round, so that a server
+                    may die; at least 2 servers. 0: calls fail when a server dies */
+    int reserved; /* 0 */
 };
 #define TUTTI_SERVER_OPTIONS_INIT                                                                 \
     {                                                                                             \
         sizeof(struct tutti_server_options), NULL, 0, NULL, 0, NULL, 0, TUTTI_SERVER_SYNCHRONOUS, \
-            0, 0, 0, 0, 0, NULL                                                                   \
+            0, 0, 0, 0, 0, NULL, 0, 0, 0                                                          \
     }
 
 /* Makes a parameter server of the ranks of comm: a communicator for each worker and server, and
- * for server 0 and each other server. Tutti copies the options and what they point to. comm may
+ * for server 0 and each other server; with backups about twice as many. Tutti copies the options and what they point to. comm may
  * be freed afterwards, and may fail. Collective over comm; blocks like tutti_comm_create for
  * each of these communicators. Servers answer from then on. On failure *server is NULL:
  * INVALID_COMM, INVALID_OPTIONS, INVALID_DTYPE, MISMATCH (ranks gave different options),
@@ -188,12 +199,19 @@ struct tutti_server_options {
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_create(const struct tutti_server_options *options, struct tutti_comm *comm,
                     struct tutti_server **server);
-/* Blocks until all workers have left or died, whatever deadlines say: for ranks that only serve.
- * Returns at once on a rank that is no server. PROC_FAILED: another server died, so the tables
- * are no longer complete; otherwise OK. Any thread; several at once. */
+/* Blocks until all workers have left or died: for ranks that only serve. Has no deadline but
+ * serve_timeout_ns of the options: TIMEOUT then names the rank of the worker that has been silent,
+ * the server goes on, and the function may be called again. Returns at once on a rank that is no
+ * server. PROC_FAILED: a server died, and so the tables are no longer complete; otherwise OK. Any
+ * thread; several at once. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_serve(struct tutti_server *server);
+/* The same, but blocks for at most wait_ns (UINT64_MAX: no such end): IN_PROGRESS then, and the
+ * server goes on. For programs that look after something else meanwhile, such as signals. Any thread. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_serve_for(struct tutti_server *server,
+                                                                  uint64_t wait_ns);
 /* Saves this server's part of the tables, with the optimizers' state, in a file of a folder
- * ("server-0-of-2.tables"), which replaces the one of the last time when it is whole. Every server
+ * ("server-0-of-2.tables"), which replaces the one of the last time when it is whole; with backups
+ * also the part of which it has the backup. Every server
  * saves its own part; parts belong together when they are from after the same step, so let servers
  * save while no worker is in a clock, say between two barriers. The server answers nothing while it
  * writes, about a second for each GB. Later, tutti_server_create with load_folder and the same
@@ -205,8 +223,8 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_save(struct tutti_server
                                                              const char *folder);
 /* Leaves. A worker tells the servers that it takes no more part, and its unfinished clock is
  * dropped. A server waits until all workers have left or died, then ends its thread and frees
- * its part of the tables. Blocks for that, until the deadline of the options: TIMEOUT then says
- * who is still there, and everything is freed nevertheless. All operations must have been waited
+ * its part of the tables. Blocks for that, until the deadline of the options: TIMEOUT then names a
+ * worker that is still there, and everything is freed nevertheless. All operations must have been waited
  * for. NULL is allowed. */
 TUTTI_API enum tutti_status tutti_server_free(struct tutti_server *server);
 
@@ -221,8 +239,8 @@ struct tutti_server_part {
     void *values; /* [width] or [row_count][width]; only read in a push */
 };
 
-/* The most parts of a call. */
-#define TUTTI_SERVER_PARTS 1024
+/* The most parts of a call: it can name every table. */
+#define TUTTI_SERVER_PARTS 4096
 
 struct tutti_server_call_options {
     size_t size_bytes;   /* sizeof(struct tutti_server_call_options); _INIT sets it */
@@ -244,7 +262,8 @@ struct tutti_server_call_options {
  * TUTTI_SERVER_PARTS parts, or more bytes than queue_bytes), INVALID_BUFFER (NULL, or NaN or
  * infinity, in the encoding, too; the message says where), INVALID_OPTIONS, INVALID_RANK (this rank is no worker),
  * UNSUPPORTED (the encoding does not take float32). Otherwise PROC_FAILED, TIMEOUT, NO_MEMORY
- * here or on a server, or a status of a message. */
+ * (here; or on a server, also because the clock's update is above queue_bytes), or a status of a
+ * message. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_push(struct tutti_server *server, const struct tutti_server_part *parts,
                   size_t part_count, const struct tutti_server_call_options *options);
@@ -275,8 +294,10 @@ tutti_server_tick(struct tutti_server *server, const struct tutti_server_call_op
  * parts at `pulled`: as the three calls on the server one after the other, in one round trip.
  * Blocks until all is done, at most until the deadline of the options, which may be NULL. Parts
  * stay the caller's; either count may be 0. Refused like the three calls, and then nothing was
- * pushed and no clock has ended; fails like them. After TIMEOUT the clock
- * has ended, and tutti_server_tick and tutti_server_pull go on. */
+ * pushed and no clock has ended; fails like them. After TIMEOUT the clock has ended with what was
+ * pushed. Then the next tutti_server_push_pull goes on with it: it pushes nothing, waits and pulls,
+ * so a program calls it again with the same arguments. tutti_server_tick and tutti_server_pull
+ * go on, too. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_push_pull(struct tutti_server *server, const struct tutti_server_part *pushed,
                        size_t pushed_count, const struct tutti_server_part *pulled,
@@ -290,6 +311,12 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_push_start(struct tutti_server *server, const struct tutti_server_part *parts,
                         size_t part_count, const struct tutti_server_call_options *options,
                         struct tutti_server_operation **operation);
+/* Starts tutti_server_set, with the same server, parts and options, and does not block. Tutti
+ * copies parts, rows and values. Fails like tutti_server_push_start, with *operation NULL. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_set_start(struct tutti_server *server, const struct tutti_server_part *parts,
+                       size_t part_count, const struct tutti_server_call_options *options,
+                       struct tutti_server_operation **operation);
 /* Starts tutti_server_pull, with the same server and options, and does not block. Tutti copies
  * parts and rows; values belong to the operation until it is done. Fails like
  * tutti_server_push_start, with *operation NULL. */
@@ -310,6 +337,34 @@ tutti_server_wait(struct tutti_server_operation **operation);
 /* The same without blocking: IN_PROGRESS leaves the operation as it is. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_test(struct tutti_server_operation **operation);
+
+/* --------------------------------------------------------------------------- another mode */
+
+/* A mode, with what belongs to it: as in struct tutti_server_options. */
+struct tutti_server_change {
+    size_t size_bytes; /* sizeof(struct tutti_server_change); TUTTI_SERVER_CHANGE_INIT sets it */
+    enum tutti_server_mode mode;
+    int staleness; /* for BOUNDED */
+    int quorum;    /* for QUORUM */
+    int reserved;  /* 0 */
+};
+#define TUTTI_SERVER_CHANGE_INIT                                              \
+    {                                                                         \
+        sizeof(struct tutti_server_change), TUTTI_SERVER_SYNCHRONOUS, 0, 0, 0 \
+    }
+
+/* Changes the mode of `server`, when all workers that are left have called it with the same
+ * `change`: between two steps, and between two clocks of each worker. Blocks until then, at most
+ * until the deadline of `options`, which may be NULL. So workers call it behind as many clocks each,
+ * and also to meet: a job may begin ASYNCHRONOUS, so that one worker can set values and tick alone, and
+ * then change to its mode. A worker that waits here ends no clock, and a quorum does not count it. Only
+ * workers. MISMATCH: workers asked for different modes, and the mode stays; all are told which two.
+ * TIMEOUT: the message names the workers that have not asked; call it again with the same change, or
+ * tick instead. INVALID_OPTIONS: as for tutti_server_create. INVALID_REQUEST: a tick is not over.
+ * Otherwise as tutti_server_tick. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_change_mode(struct tutti_server *server, const struct tutti_server_change *change,
+                         const struct tutti_server_call_options *options);
 
 /* ---------------------------------------------------------------------------------------- results */
 

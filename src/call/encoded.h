@@ -1,5 +1,5 @@
 /* encoded.h - which links of a call are encoded, and how: what the call or the communicator's rules
- * wish (tune/encoding_wish.h), as far as the call can have it.
+ * wish (base/encoding_wish.h), as far as the call can have it.
  *
  *     wish of the call ──┐
  *     rules, by size ────┴─► can it? ──► places: the links between which ranks are encoded ──► the choice of the algorithm
@@ -13,11 +13,11 @@
 
 #include <stdbool.h>
 
+#include "base/encoding_wish.h"
 #include "call/communicator.h"
 #include "call/request.h"
 #include "kernel/format.h"
 #include "tune/choose.h"
-#include "tune/encoding_wish.h"
 
 struct call_encoding {
     struct encoding_wish wish;

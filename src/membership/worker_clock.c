@@ -7,7 +7,8 @@
 void worker_clock_init(struct worker_clock *clock, const struct worker_clock_rule *rule,
                        int worker_count, struct worker_clock_worker *workers)
 {
-    *clock = (struct worker_clock){*rule, worker_count, worker_count, 0, workers};
+    *clock = (struct worker_clock){
+        .rule = *rule, .worker_count = worker_count, .left_count = worker_count, .workers = workers};
     memset(workers, 0, (size_t)worker_count * sizeof *workers);
 }
 
@@ -82,18 +83,18 @@ static bool is_within(const struct worker_clock *clock, uint64_t number, uint64_
     return number < lowest || number - lowest < staleness;
 }
 
-static int waiting_count(const struct worker_clock *clock)
+static int count_of(const struct worker_clock *clock, enum worker_state state)
 {
     int count = 0;
-    for (int i = 0; i < clock->worker_count; i++) count += clock->workers[i].state == WORKER_WAITS;
+    for (int i = 0; i < clock->worker_count; i++) count += clock->workers[i].state == state;
     return count;
 }
 
 static bool has_quorum(const struct worker_clock *clock)
 {
-    const int waiting = waiting_count(clock);
-    const int needed =
-        clock->rule.quorum < clock->left_count ? clock->rule.quorum : clock->left_count;
+    const int waiting = count_of(clock, WORKER_WAITS);
+    const int able = clock->left_count - count_of(clock, WORKER_WISHES);
+    const int needed = clock->rule.quorum < able ? clock->rule.quorum : able;
     return waiting > 0 && waiting >= needed;
 }
 
@@ -125,15 +126,93 @@ bool worker_clock_decide(struct worker_clock *clock, uint64_t *members)
     return true;
 }
 
+void worker_clock_follow(struct worker_clock *clock, const uint64_t *members)
+{
+    for (int i = 0; i < clock->worker_count; i++) {
+        struct worker_clock_worker *const worker = &clock->workers[i];
+        if (!rank_set_has(members, i)) continue;
+        worker->clock++;
+        if (worker->state != WORKER_GONE) worker->state = WORKER_WORKS;
+    }
+    clock->steps++;
+}
+
+/* -------------------------------------------------------------------------------- another rule */
+
+enum worker_clock_end worker_clock_wish(struct worker_clock *clock, int worker, uint64_t round,
+                                        const struct worker_clock_rule *rule)
+{
+    struct worker_clock_worker *const own = &clock->workers[worker];
+    if (own->state == WORKER_GONE) return WORKER_CLOCK_REFUSED;
+    if (round < clock->changes) return WORKER_CLOCK_KNOWN;
+    if (round > clock->changes || own->state == WORKER_WAITS) return WORKER_CLOCK_REFUSED;
+    own->state = WORKER_WISHES;
+    own->wish = *rule;
+    return WORKER_CLOCK_NEW;
+}
+
+static bool is_same(const struct worker_clock_rule *one, const struct worker_clock_rule *other)
+{
+    return one->staleness == other->staleness && one->quorum == other->quorum;
+}
+
+static void end_round(struct worker_clock *clock, bool has_agreed)
+{
+    for (int i = 0; i < clock->worker_count; i++)
+        if (clock->workers[i].state == WORKER_WISHES) clock->workers[i].state = WORKER_WORKS;
+    clock->changes++;
+    if (has_agreed) clock->agreed = clock->changes;
+}
+
+enum worker_clock_change worker_clock_change(struct worker_clock *clock, int differing[2])
+{
+    int first = -1;
+    for (int i = 0; i < clock->worker_count; i++) {
+        const struct worker_clock_worker *const worker = &clock->workers[i];
+        if (worker->state != WORKER_WISHES) continue;
+        if (first < 0) first = i;
+        if (is_same(&worker->wish, &clock->workers[first].wish)) continue;
+        differing[0] = first;
+        differing[1] = i;
+        end_round(clock, false);
+        return WORKER_CLOCK_DIFFERS;
+    }
+    if (first < 0 || count_of(clock, WORKER_WISHES) < clock->left_count) return WORKER_CLOCK_STAYS;
+    clock->rule = clock->workers[first].wish;
+    end_round(clock, true);
+    return WORKER_CLOCK_AGREES;
+}
+
+bool worker_clock_has_changed(const struct worker_clock *clock, uint64_t round)
+{
+    /* Without that worker no later round can have been an agreement. */
+    return round + 1 == clock->agreed;
+}
+
+void worker_clock_follow_change(struct worker_clock *clock, const struct worker_clock_rule *rule)
+{
+    if (rule != NULL) clock->rule = *rule;
+    end_round(clock, rule != NULL);
+}
+
+/* --------------------------------------------------------------------------------------- waiting */
+
+static bool is_awaited(const struct worker_clock *clock, const struct worker_clock_worker *own,
+                       const struct worker_clock_worker *other)
+{
+    if (own->state == WORKER_WISHES) return other->state != WORKER_WISHES;
+    if (other->state == WORKER_WAITS) return false;
+    if (clock->rule.quorum > 0) return other->state != WORKER_WISHES;
+    return !is_within(clock, own->clock, other->clock);
+}
+
 void worker_clock_awaited(const struct worker_clock *clock, int worker, uint64_t *awaited)
 {
     memset(awaited, 0, rank_set_words(clock->worker_count) * sizeof *awaited);
     const struct worker_clock_worker *const own = &clock->workers[worker];
-    if (own->state != WORKER_WAITS) return;
+    if (own->state != WORKER_WAITS && own->state != WORKER_WISHES) return;
     for (int i = 0; i < clock->worker_count; i++) {
         const struct worker_clock_worker *const other = &clock->workers[i];
-        if (other->state == WORKER_GONE || other->state == WORKER_WAITS) continue;
-        if (clock->rule.quorum > 0 || !is_within(clock, own->clock, other->clock))
-            rank_set_add(awaited, i);
+        if (other->state != WORKER_GONE && is_awaited(clock, own, other)) rank_set_add(awaited, i);
     }
 }

@@ -19,15 +19,22 @@
  *                    step of each clock, with the updates of all workers (synchronous); without
  *                    a bound each update is a step (asynchronous).
  *     quorum k       a step has all updates that wait, as soon as there are k, or as many as there are
- *                    workers left.
+ *                    workers left that may end a clock.
+ *
+ * The rule changes between two steps, when all workers that are left have asked for the same other
+ * rule. A worker that has asked ends no clock until then, so no update waits when the rule changes:
+ *
+ *     a worker            works ──asks──► wishes ──all have asked──► works, by the other rule
  *
  * Invariants
  *   1. Each update is in at most one step, and in no step once its worker has been removed.
  *   2. A worker's updates are in steps in the order of its clocks.
  *   3. Bounded by s: a worker in clock c has all updates of clocks below c - s behind it, of all
  *      workers that are left, and its own. No worker is in a clock more than s ahead of another one's.
- *   4. Quorum: every step has at least k updates, or all workers that are left.
- *   5. With two messages of the same end of a clock, the second changes nothing.
+ *   4. Quorum: every step has at least k updates, or all workers that are left and do not wish.
+ *   5. With two messages of the same end of a clock, or of the same wish, the second changes nothing.
+ *   6. Every update is in a step by the rule that held when its clock began. Workers that ask for
+ *      different rules get none of them: the rule stays.
  *
  * Sources: Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter
  * Server, NIPS 2013; the rule for applying updates late is ours: it gives every reader its own
@@ -48,20 +55,24 @@ struct worker_clock_rule {
 };
 
 enum worker_state {
-    WORKER_WORKS, /* in its clock */
-    WORKER_WAITS, /* has ended its clock; no step has its update yet */
-    WORKER_GONE   /* left, or died */
+    WORKER_WORKS,  /* in its clock */
+    WORKER_WAITS,  /* has ended its clock; no step has its update yet */
+    WORKER_WISHES, /* in its clock, and waits for another rule */
+    WORKER_GONE    /* left, or died */
 };
 
 struct worker_clock_worker {
     enum worker_state state;
     uint64_t clock; /* in which it is, or which it has just ended: so many updates are in steps */
+    struct worker_clock_rule wish;
 };
 
 struct worker_clock {
     struct worker_clock_rule rule;
     int worker_count, left_count; /* all there ever were; without those that are gone */
     uint64_t steps;               /* that were decided */
+    uint64_t changes;             /* rounds of wishes that are over */
+    uint64_t agreed;              /* of these, up to the last one that changed the rule */
     struct worker_clock_worker *workers;
 };
 
@@ -83,13 +94,33 @@ void worker_clock_remove(struct worker_clock *clock, int worker);
  * clock if that is higher. If none is left, in the highest clock that any worker has had. */
 void worker_clock_join(struct worker_clock *clock, int worker);
 
+/* A worker asks for another rule, in the round of that number: the first is 0. KNOWN: that round is
+ * over (worker_clock_has_changed). REFUSED: it is gone, its update waits, or there is no such round yet.
+ * A worker that ends its clock instead has given up its wish. */
+enum worker_clock_end worker_clock_wish(struct worker_clock *clock, int worker, uint64_t round,
+                                        const struct worker_clock_rule *rule);
+enum worker_clock_change {
+    WORKER_CLOCK_STAYS,  /* a worker that is left has not asked */
+    WORKER_CLOCK_AGREES, /* the round is over, and the rule is what all asked for */
+    WORKER_CLOCK_DIFFERS /* the round is over, and the rule as before: two asked for different rules */
+};
+/* Ends a round of wishes, if it is to end; differing: then two workers. Ask after every wish, and when a
+ * worker is gone. */
+enum worker_clock_change worker_clock_change(struct worker_clock *clock, int differing[2]);
+/* Whether a round that is over, and that a worker which is left asked in, changed the rule. */
+bool worker_clock_has_changed(const struct worker_clock *clock, uint64_t round);
+/* Takes the end of a round from another clock of the same workers. rule: NULL: it changed nothing. */
+void worker_clock_follow_change(struct worker_clock *clock, const struct worker_clock_rule *rule);
+
 /* Decides the next step, if there is one: its members (a set of worker_count, rank_set.h) are
  * overwritten. Ask until there is none, after every change. */
 bool worker_clock_decide(struct worker_clock *clock, uint64_t *members);
+/* Takes a step that another clock of the same workers has decided. */
+void worker_clock_follow(struct worker_clock *clock, const uint64_t *members);
 
 /* The clock that every worker that is left has reached; UINT64_MAX if none is left. */
 uint64_t worker_clock_lowest(const struct worker_clock *clock);
-/* The workers for which that worker's update waits: a set, which is overwritten; empty if it
+/* The workers for which that worker's update or wish waits: a set, which is overwritten; empty if it
  * does not wait. */
 void worker_clock_awaited(const struct worker_clock *clock, int worker, uint64_t *awaited);
 

@@ -136,6 +136,82 @@ static void a_clock_ends_once(void **state)
     end(&clock, 0, 1);
 }
 
+static void wish(struct worker_clock *clock, int worker, uint64_t round, uint64_t staleness)
+{
+    const struct worker_clock_rule rule = {staleness, 0};
+    assert_int_equal(worker_clock_wish(clock, worker, round, &rule), WORKER_CLOCK_NEW);
+}
+
+static void the_rule_changes_when_all_have_asked(void **state)
+{
+    (void)state;
+    struct worker_clock clock = with(0, 0);
+    int differing[2];
+    uint64_t awaited;
+    wish(&clock, 0, 0, 2);
+    wish(&clock, 0, 0, 2); /* said again */
+    assert_int_equal(worker_clock_change(&clock, differing), WORKER_CLOCK_STAYS);
+    worker_clock_awaited(&clock, 0, &awaited);
+    assert_int_equal(awaited, 6);
+    end(&clock, 1, 0); /* nothing waits for a worker that may not end its clock, but all others do */
+    assert_int_equal(next(&clock), 0);
+    assert_int_equal(worker_clock_wish(&clock, 1, 0, &(struct worker_clock_rule){2, 0}),
+                     WORKER_CLOCK_REFUSED);
+    end(&clock, 0, 0); /* has given up */
+    end(&clock, 2, 0);
+    assert_int_equal(next(&clock), 7);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(worker_clock_change(&clock, differing), WORKER_CLOCK_STAYS);
+        wish(&clock, i, 0, 2);
+    }
+    assert_int_equal(worker_clock_change(&clock, differing), WORKER_CLOCK_AGREES);
+    assert_int_equal(clock.rule.staleness, 2);
+    assert_int_equal(worker_clock_change(&clock, differing), WORKER_CLOCK_STAYS);
+    assert_int_equal(worker_clock_wish(&clock, 1, 0, &(struct worker_clock_rule){2, 0}),
+                     WORKER_CLOCK_KNOWN);
+    assert_true(worker_clock_has_changed(&clock, 0));
+    for (uint64_t number = 1; number < 3; number++) {
+        end(&clock, 0, number);
+        assert_int_equal(next(&clock), 1);
+    }
+}
+
+static void different_wishes_change_nothing(void **state)
+{
+    (void)state;
+    struct worker_clock clock = with(1, 0);
+    int differing[2];
+    wish(&clock, 0, 0, 0);
+    wish(&clock, 2, 0, 3);
+    assert_int_equal(worker_clock_change(&clock, differing), WORKER_CLOCK_DIFFERS);
+    assert_true(differing[0] == 0 && differing[1] == 2);
+    assert_int_equal(clock.rule.staleness, 1);
+    assert_int_equal(worker_clock_wish(&clock, 1, 0, &(struct worker_clock_rule){0, 0}),
+                     WORKER_CLOCK_KNOWN);
+    assert_false(worker_clock_has_changed(&clock, 0));
+    assert_int_equal(worker_clock_wish(&clock, 1, 2, &(struct worker_clock_rule){0, 0}),
+                     WORKER_CLOCK_REFUSED);
+    wish(&clock, 0, 1, 0);
+    wish(&clock, 1, 1, 0);
+    worker_clock_remove(&clock, 2); /* is not waited for any more */
+    assert_int_equal(worker_clock_change(&clock, differing), WORKER_CLOCK_AGREES);
+    assert_int_equal(clock.rule.staleness, 0);
+}
+
+static void a_quorum_does_not_wait_for_wishes(void **state)
+{
+    (void)state;
+    struct worker_clock clock = with(0, 2);
+    wish(&clock, 0, 0, 0);
+    wish(&clock, 1, 0, 0);
+    end(&clock, 2, 0);
+    assert_int_equal(next(&clock), 4);
+    wish(&clock, 2, 0, 0);
+    int differing[2];
+    assert_int_equal(worker_clock_change(&clock, differing), WORKER_CLOCK_AGREES);
+    assert_int_equal(clock.rule.quorum, 0);
+}
+
 static void a_worker_comes_back_beside_the_slowest(void **state)
 {
     (void)state;
@@ -165,6 +241,9 @@ int main(void)
         cmocka_unit_test(a_quorum_goes_on_and_late_updates_count_for_the_next_step),
         cmocka_unit_test(nobody_waits_for_those_who_are_gone),
         cmocka_unit_test(a_clock_ends_once),
+        cmocka_unit_test(the_rule_changes_when_all_have_asked),
+        cmocka_unit_test(different_wishes_change_nothing),
+        cmocka_unit_test(a_quorum_does_not_wait_for_wishes),
         cmocka_unit_test(a_worker_comes_back_beside_the_slowest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,12 @@
  *                                1 1 1 1 1                   a small tensor as a whole, in turn
  *     rows               servers 0 1 2 0 1 2 0 1 2 0         in turn, so that neighbours do not crowd
  *
+ * With backups, a share of the tables is on two servers: seat v has share v % server_count, and seats from
+ * server_count on are on the next server, round and round.
+ *
+ *     server     0     1     2
+ *     seats      0 5   1 3   2 4         of shares 0 2, 1 0, 2 1
+ *
  * Also has what both ends know of a table otherwise, to check what the other end says.
  */
 #ifndef TUTTI_SERVER_DIVISION_H
@@ -25,10 +31,31 @@ struct division_table {
 
 struct server_division {
     int server_count, worker_count;
+    int backup_count; /* of each share: 0 or 1 */
     size_t table_count;
     const struct division_table *tables;
     uint64_t payload_max; /* bytes of a request's payload, and of its reply's */
 };
+
+static inline int division_seats(const struct server_division *division)
+{
+    return division->server_count * (1 + division->backup_count);
+}
+/* The share that a seat has, and the server that it is on. */
+static inline int division_share(const struct server_division *division, int seat)
+{
+    return seat % division->server_count;
+}
+static inline int division_host(const struct server_division *division, int seat)
+{
+    return (seat % division->server_count + seat / division->server_count) % division->server_count;
+}
+/* The seat of a server for the copy of that number. */
+static inline int division_seat_of(const struct server_division *division, int server, int copy)
+{
+    const int servers = division->server_count;
+    return copy * servers + (server - copy + servers) % servers;
+}
 
 /* The elements of a dense tensor that a server has: `share` from `first` on, perhaps none. */
 void division_dense(const struct server_division *division, size_t table, int server,

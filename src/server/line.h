@@ -18,21 +18,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/block.h"
 #include "server/server_message.h"
 
 enum line_state { LINE_CLOSED, LINE_HEADER, LINE_TAKEN, LINE_PAYLOAD };
 
 struct line_sent; /* a message on its way */
 
+/* A part of a payload that is a message. */
+struct line_piece {
+    struct block *block; /* NULL: it was taken by another owner */
+    size_t bytes;
+    struct tutti_request *receive;
+    struct tutti_message message;
+    bool wakes; /* the server's thread, when it has come */
+};
+
 struct line {
     enum line_state state;
     struct tutti_comm *comm;
-    int peer, event_fd;
+    int peer, tag, event_fd;
     bool is_borrowed; /* the communicator */
+    struct block_pool *pool;
     struct tutti_request *receive;
     struct tutti_message message;
-    unsigned char header[SERVER_REQUEST_BYTES_MAX];
-    void *payload; /* of the request that was taken; NULL: it has none */
+    unsigned char header[SERVER_REQUEST_BYTES_MAX + SERVER_INLINE_BYTES];
+    struct line_piece *pieces; /* of the payload of the request that was taken */
+    size_t piece_count;        /* 0: it has none */
     struct line_sent *sent;
     uint64_t sent_bytes; /* of these messages */
     uint32_t sent_count;
@@ -40,19 +52,27 @@ struct line {
 
 /* Takes over the communicator, of which this rank is number 1 - peer, and listens. A
  * communicator of this rank alone has the worker as its other end: peer is 0, and it stays the
- * caller's. On failure the line is closed. */
-enum tutti_status line_open(struct line *line, struct tutti_comm *comm, int peer, int event_fd);
+ * caller's. tag: of requests; their payloads have the next one. Payloads are of the pool. On failure the line
+ * is closed. */
+enum tutti_status line_open(struct line *line, struct tutti_comm *comm, int peer, int tag,
+                            int event_fd, struct block_pool *pool);
 /* Whether a request, or the payload that was asked for, has come: then the line is TAKEN, and
  * the header of line->message.count bytes, and the payload, are the caller's to read. A failure
- * is that of the communicator. */
+ * is that of the communicator; MISMATCH: the payload has not the bytes that were asked for. */
 enum tutti_status line_take(struct line *line, bool *has_come);
-/* The request that was taken has a payload. NO_MEMORY. */
-enum tutti_status line_want_payload(struct line *line, size_t bytes);
+/* The request that was taken has a payload of pieces of so many bytes, of which the first may have none and
+ * then does not come as a message. If it has come with the request, the line stays TAKEN, and the payload is
+ * there. NO_MEMORY. */
+enum tutti_status line_want_payload(struct line *line, const size_t *sizes, size_t count);
+/* The first piece of a payload that is there; NULL: there is no payload. */
+void *line_payload(const struct line *line);
 /* The request is done with. Its payload is freed. */
 enum tutti_status line_listen(struct line *line);
-/* Sends a message, a copy, or memory from malloc() that becomes the line's in any case. */
+/* Sends a message: a copy; or memory that must stay as it is until the line calls release(owner), which it
+ * does in any case. */
 enum tutti_status line_send(struct line *line, int tag, const void *bytes, size_t size);
-enum tutti_status line_send_owned(struct line *line, int tag, void *bytes, size_t size);
+enum tutti_status line_send_held(struct line *line, int tag, const void *bytes, size_t size,
+                                 void (*release)(void *owner), void *owner);
 /* Gives back what is sent. */
 enum tutti_status line_reap(struct line *line);
 bool line_is_sending(const struct line *line);

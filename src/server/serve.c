@@ -19,11 +19,36 @@
 
 /* ------------------------------------------------------------------------------------- the thread */
 
-static void lose_failed_worker(struct serve *serve, int worker)
+/* A push that cannot be kept is answered: its worker is told more than that it is gone. */
+static bool tell_why(struct serve *serve, int worker, enum tutti_status status, const char *why)
+{
+    const struct server_request *const request = &serve->workers[worker].request;
+    if (status != TUTTI_NO_MEMORY || (request->kind != SERVER_PUSH && request->kind != SERVER_SET))
+        return false;
+    return serve_answer_failure(serve, worker, request->slot, status, why) == TUTTI_OK;
+}
+
+/* refused: the status with which its request was refused, if it was. */
+static void lose_failed_worker(struct serve *serve, int worker, enum tutti_status refused)
 {
     char why[200];
     error_copy(why, sizeof why);
+    serve->workers[worker].is_told = tell_why(serve, worker, refused, why);
     serve_lose_worker(serve, worker, why);
+}
+
+/* A worker that was told why it is gone ends the connection. What it had on its way then is ignored, but
+ * not more than it can have. */
+static void await_its_end(struct serve_worker *worker)
+{
+    bool has_come = false;
+    if (worker->line.state == LINE_CLOSED) return;
+    enum tutti_status status = line_take(&worker->line, &has_come);
+    if (status == TUTTI_OK) status = line_reap(&worker->line);
+    if (status == TUTTI_OK && has_come && worker->ignored_count++ < SERVER_SLOTS)
+        status = line_listen(&worker->line);
+    if (status != TUTTI_OK || worker->ignored_count > SERVER_SLOTS)
+        line_close(&worker->line, "the worker is gone");
 }
 
 /* Whether anything changed. */
@@ -31,18 +56,23 @@ static bool look_after_worker(struct serve *serve, int i)
 {
     struct serve_worker *const worker = &serve->workers[i];
     bool has_come = false;
-    if (worker->presence != SERVE_THERE) return false;
+    enum tutti_status refused = TUTTI_OK;
+    if (worker->presence != SERVE_THERE) {
+        await_its_end(worker);
+        return false;
+    }
     enum tutti_status status = line_take(&worker->line, &has_come);
     if (status == TUTTI_OK) status = line_reap(&worker->line);
     if (status == TUTTI_OK && has_come) {
-        status = serve_hear_worker(serve, i);
+        worker->heard_ns = clock_now_ns();
+        status = refused = serve_hear_worker(serve, i);
         serve->seen.refused += status != TUTTI_OK;
     }
     if (status == TUTTI_OK && worker->presence == SERVE_THERE) status = serve_go_on(serve, i);
     if (status == TUTTI_OK && worker->has_failed)
         status = error_set(TUTTI_NO_MEMORY, "no memory for an answer");
     if (status != TUTTI_OK)
-        lose_failed_worker(serve, i);
+        lose_failed_worker(serve, i, refused);
     else if (worker->leaves && !line_is_sending(&worker->line))
         serve_lose_worker(serve, i, NULL);
     return has_come || worker->presence != SERVE_THERE;
@@ -63,10 +93,24 @@ static bool look_after_peer(struct serve *serve, int i)
     return true;
 }
 
+/* Such a worker says nothing, and is not to blame for it. */
+static bool waits_for_us(const struct serve_worker *worker)
+{
+    return worker->has_ended || worker->awaits_tick || worker->queued_count > 0;
+}
+
+static void note_who_waits(struct serve *serve)
+{
+    const uint64_t now = clock_now_ns();
+    for (int i = 0; i < serve->config.division->worker_count; i++)
+        if (waits_for_us(&serve->workers[i])) serve->workers[i].heard_ns = now;
+}
+
 /* A change may let a worker go on that was looked after before: then all are looked after again. */
 static bool look_after_all(struct serve *serve)
 {
     bool has_changed = false;
+    note_who_waits(serve);
     for (int i = 0; i < serve->peer_count; i++) has_changed |= look_after_peer(serve, i);
     for (int i = 0; i < serve->config.division->worker_count; i++)
         has_changed |= look_after_worker(serve, i);
@@ -76,10 +120,23 @@ static bool look_after_all(struct serve *serve)
     return has_changed;
 }
 
+/* The worker that has been silent for the longest time; -1: none that is there. */
+static int find_silent(const struct serve *serve)
+{
+    int silent = -1;
+    for (int i = 0; i < serve->config.division->worker_count; i++) {
+        const struct serve_worker *const worker = &serve->workers[i];
+        if (worker->line.state == LINE_CLOSED || waits_for_us(worker)) continue;
+        if (silent < 0 || worker->heard_ns < serve->workers[silent].heard_ns) silent = i;
+    }
+    return silent;
+}
+
 /* For what others ask. */
 static void publish(struct serve *serve)
 {
     const bool is_over = serve_is_over(serve);
+    const int silent = find_silent(serve);
     pthread_mutex_lock(&serve->lock);
     serve->counters = serve->seen;
     serve->counters.steps = serve->steps;
@@ -87,6 +144,8 @@ static void publish(struct serve *serve)
     for (int i = 0; i < serve->config.division->worker_count; i++)
         serve->counters.workers += serve->workers[i].presence == SERVE_THERE;
     serve->is_over = is_over;
+    serve->silent = silent;
+    serve->silent_since_ns = silent >= 0 ? serve->workers[silent].heard_ns : 0;
     serve->result = serve->broken;
     pthread_cond_broadcast(&serve->changed);
     pthread_mutex_unlock(&serve->lock);
@@ -99,9 +158,10 @@ static void save_if_wanted(struct serve *serve)
     char *const folder = serve->save.folder;
     pthread_mutex_unlock(&serve->lock);
     if (folder == NULL) return;
-    const struct snapshot_part part = {.server = serve->config.server,
-                                       .server_count = serve->config.division->server_count,
-                                       .step = serve->steps};
+    const struct snapshot_part part = {
+        .server = division_share(serve->config.division, serve->config.seat),
+        .server_count = serve->config.division->server_count,
+        .step = serve->steps};
     const enum tutti_status status = snapshot_write(serve->config.tables, folder, &part);
     pthread_mutex_lock(&serve->lock);
     serve->save.status = status;
@@ -151,11 +211,12 @@ static void release(struct serve *serve)
         update_clear(&serve->workers[i].ended);
     }
     tables_free(serve->config.tables);
+    block_pool_release(&serve->payloads);
     if (serve->event_fd >= 0) close(serve->event_fd);
     free(serve->firsts);
     free(serve->workers);
     free(serve->peers);
-    free(serve->clock_workers);
+    step_leader_release(&serve->leader);
     free(serve->records);
     free(serve->record_members);
     free(serve->members);
@@ -166,22 +227,32 @@ static void release(struct serve *serve)
     free(serve);
 }
 
+static bool init_leader(struct serve *serve)
+{
+    const struct server_division *const division = serve->config.division;
+    const struct step_leader_config config = {.rule = serve->config.rule,
+                                              .worker_count = division->worker_count,
+                                              .share_count = division->server_count,
+                                              .copy_count = 1 + division->backup_count,
+                                              .seat = serve->config.seat};
+    return !serve_has_clock(serve) || step_leader_init(&serve->leader, &config);
+}
+
 static enum tutti_status allocate(struct serve *serve)
 {
     const struct server_division *const division = serve->config.division;
     const size_t workers = (size_t)division->worker_count, words = rank_set_words((int)workers);
-    serve->peer_count = serve->config.server == 0 ? division->server_count - 1 : 1;
+    serve->peer_count = division_seats(division);
     serve->firsts = calloc(division->table_count, sizeof *serve->firsts);
     serve->workers = calloc(workers, sizeof *serve->workers);
-    serve->peers = calloc((size_t)serve->peer_count + 1, sizeof *serve->peers);
-    serve->clock_workers = calloc(workers, sizeof *serve->clock_workers);
+    serve->peers = calloc((size_t)serve->peer_count, sizeof *serve->peers);
     serve->records = calloc(SERVE_RECORDS, sizeof *serve->records);
     serve->record_members = calloc(SERVE_RECORDS * words, sizeof *serve->record_members);
     serve->members = calloc(words, sizeof *serve->members);
     serve->updates = calloc(workers, sizeof *serve->updates);
     if (serve->firsts == NULL || serve->workers == NULL || serve->peers == NULL ||
-        serve->clock_workers == NULL || serve->records == NULL || serve->record_members == NULL ||
-        serve->members == NULL || serve->updates == NULL)
+        serve->records == NULL || serve->record_members == NULL || serve->members == NULL ||
+        serve->updates == NULL || !init_leader(serve))
         return error_set(TUTTI_NO_MEMORY, "no memory for a parameter server of %zu workers",
                          workers);
     serve->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -194,35 +265,42 @@ static void set_up(struct serve *serve)
     for (size_t t = 0; t < division->table_count; t++) {
         uint64_t share;
         if (!division->tables[t].is_rows)
-            division_dense(division, t, serve->config.server, &serve->firsts[t], &share);
+            division_dense(division, t, division_share(division, serve->config.seat),
+                           &serve->firsts[t], &share);
     }
     for (int i = 0; i < division->worker_count; i++) {
+        serve->workers[i].heard_ns = clock_now_ns();
         update_init(&serve->workers[i].open);
         update_init(&serve->workers[i].ended);
     }
-    worker_clock_init(&serve->clock, &serve->config.rule, division->worker_count,
-                      serve->clock_workers);
 }
 
 /* Takes over all communicators; those that no line takes are freed. */
 static enum tutti_status open_lines(struct serve *serve, enum tutti_status status)
 {
-    const int server = serve->config.server;
+    const int seat = serve->config.seat;
     for (int i = 0; i < serve->config.division->worker_count; i++) {
         struct tutti_comm *const comm = serve->config.worker_comms[i];
         serve->config.worker_comms[i] = NULL;
         if (status == TUTTI_OK)
-            status = line_open(&serve->workers[i].line, comm, 0, serve->event_fd);
+            status = line_open(&serve->workers[i].line, comm, 0, SERVER_TAG_REQUEST,
+                               serve->event_fd, &serve->payloads);
         else if (tutti_comm_size(comm) > 1)
             (void)tutti_comm_free(comm);
     }
     for (int i = 0; i < serve->peer_count; i++) {
-        struct tutti_comm *const comm = serve->config.server_comms[i];
-        serve->config.server_comms[i] = NULL;
-        if (status != TUTTI_OK)
+        struct tutti_comm *const comm = serve->peer_count > 1 ? serve->config.seat_comms[i] : NULL;
+        serve->peers[i].is_over = comm == NULL;
+        if (comm == NULL) continue;
+        serve->config.seat_comms[i] = NULL;
+        const bool is_alone = tutti_comm_size(comm) == 1;
+        if (status == TUTTI_OK)
+            status =
+                line_open(&serve->peers[i].line, comm,
+                          !is_alone && seat<i, seat> i ? SERVER_TAG_TO_HIGHER : SERVER_TAG_TO_LOWER,
+                          serve->event_fd, &serve->payloads);
+        else if (!is_alone)
             (void)tutti_comm_free(comm);
-        else
-            status = line_open(&serve->peers[i].line, comm, server == 0 ? 1 : 0, serve->event_fd);
     }
     return status;
 }
@@ -237,6 +315,7 @@ enum tutti_status serve_create(const struct serve_config *config, struct serve *
     }
     serve->config = *config;
     serve->event_fd = -1;
+    serve->silent = -1;
     serve->generation = process_generation();
     pthread_mutex_init(&serve->lock, NULL);
     pthread_cond_init(&serve->changed, NULL);
@@ -259,27 +338,61 @@ static bool is_of_parent(const struct serve *serve)
     return serve->generation != process_generation();
 }
 
-static enum tutti_status say_who_is_there(struct serve *serve)
+/* With the lock. */
+static enum tutti_status say_who_is_silent(const struct serve *serve)
 {
-    return error_set(TUTTI_TIMEOUT, "%" PRIu64 " workers have not left, or not from all servers",
-                     serve->counters.workers);
+    const double seconds = 1e-9 * (double)(clock_now_ns() - serve->silent_since_ns);
+    const uint64_t there = serve->counters.workers;
+    if (serve->silent < 0)
+        return error_set(TUTTI_TIMEOUT,
+                         "%" PRIu64 " workers have not left, or not from all servers", there);
+    return error_set(TUTTI_TIMEOUT,
+                     "the worker at rank %d has said nothing for %.3g s; %" PRIu64
+                     " workers have not left",
+                     serve->config.worker_ranks[serve->silent], seconds, there);
 }
 
-enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns)
+enum tutti_status serve_say_who_is_there(struct serve *serve)
+{
+    pthread_mutex_lock(&serve->lock);
+    const enum tutti_status status = say_who_is_silent(serve);
+    pthread_mutex_unlock(&serve->lock);
+    return status;
+}
+
+static uint64_t end_of_silence(const struct serve *serve, uint64_t silence_ns)
+{
+    if (silence_ns == 0 || serve->silent < 0) return UINT64_MAX;
+    const uint64_t since = serve->silent_since_ns;
+    return silence_ns < UINT64_MAX - since ? since + silence_ns : UINT64_MAX;
+}
+
+/* With the lock: until something changes, or a deadline (UINT64_MAX: none) has passed. */
+static void wait_for_change(struct serve *serve, uint64_t deadline_ns)
 {
     const struct timespec until = {(time_t)(deadline_ns / 1000000000),
                                    (long)(deadline_ns % 1000000000)};
+    if (deadline_ns == UINT64_MAX)
+        pthread_cond_wait(&serve->changed, &serve->lock);
+    else
+        (void)pthread_cond_clockwait(&serve->changed, &serve->lock, CLOCK_MONOTONIC, &until);
+}
+
+enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns, uint64_t silence_ns)
+{
     enum tutti_status status = TUTTI_OK;
     if (is_of_parent(serve))
         return error_set(TUTTI_INVALID_COMM,
                          "the parameter server is one of this process's parent (fork)");
     pthread_mutex_lock(&serve->lock);
     while (!serve->is_over && status == TUTTI_OK) {
-        if (deadline_ns == UINT64_MAX)
-            pthread_cond_wait(&serve->changed, &serve->lock);
-        else if (pthread_cond_clockwait(&serve->changed, &serve->lock, CLOCK_MONOTONIC, &until) ==
-                 ETIMEDOUT)
-            status = say_who_is_there(serve);
+        const uint64_t silent_ns = end_of_silence(serve, silence_ns), now = clock_now_ns();
+        if (silent_ns <= now)
+            status = say_who_is_silent(serve);
+        else if (deadline_ns <= now)
+            status = TUTTI_IN_PROGRESS;
+        else
+            wait_for_change(serve, silent_ns < deadline_ns ? silent_ns : deadline_ns);
     }
     if (status == TUTTI_OK && serve->result != TUTTI_OK)
         status = error_set(serve->result, "%s", serve->why);
@@ -325,7 +438,8 @@ static void forget_lines(struct serve *serve)
 {
     for (int i = 0; i < serve->config.division->worker_count; i++)
         if (!serve->workers[i].line.is_borrowed) (void)tutti_comm_free(serve->workers[i].line.comm);
-    for (int i = 0; i < serve->peer_count; i++) (void)tutti_comm_free(serve->peers[i].line.comm);
+    for (int i = 0; i < serve->peer_count; i++)
+        if (!serve->peers[i].line.is_borrowed) (void)tutti_comm_free(serve->peers[i].line.comm);
 }
 
 void serve_free(struct serve *serve)

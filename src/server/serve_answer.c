@@ -8,25 +8,41 @@
 #include "os/clock.h"
 #include "server/serve_state.h"
 
-/* payload: from malloc, or NULL; becomes the line's. */
-enum tutti_status serve_answer(struct serve *serve, int worker, uint32_t slot,
-                               const struct server_reply *reply, void *payload)
+static void give_block(void *owner)
 {
-    struct serve_worker *const to = &serve->workers[worker];
+    block_give(owner);
+}
+
+/* A reply, with the first `bytes` of its payload, which are all of it that lies in a block. */
+static enum tutti_status send_reply(struct serve *serve, int worker, uint32_t slot,
+                                    const struct server_reply *reply, struct block *block,
+                                    size_t bytes)
+{
+    struct line *const line = &serve->workers[worker].line;
+    const int tag = SERVER_TAG_REPLY + 2 * (int)slot;
+    const bool is_inline = reply->payload_bytes <= SERVER_INLINE_BYTES;
+    char together[sizeof *reply + SERVER_INLINE_BYTES];
     struct server_reply whole = *reply;
     whole.magic = SERVER_MAGIC;
     whole.version = SERVER_VERSION;
-    const int tag = SERVER_TAG_REPLY + 2 * (int)slot;
-    if (to->presence != SERVE_THERE) {
-        free(payload);
-        return TUTTI_OK;
-    }
-    const enum tutti_status status = line_send(&to->line, tag, &whole, sizeof whole);
-    if (status != TUTTI_OK)
-        free(payload);
-    else if (payload != NULL)
-        return line_send_owned(&to->line, tag + 1, payload, whole.payload_bytes);
+    memcpy(together, &whole, sizeof whole);
+    if (is_inline && bytes > 0) memcpy(together + sizeof whole, block_memory(block), bytes);
+    const enum tutti_status status =
+        line_send(line, tag, together, sizeof whole + (is_inline ? bytes : 0));
+    if (status == TUTTI_OK && !is_inline && bytes > 0)
+        return line_send_held(line, tag + 1, block_memory(block), bytes, give_block, block);
+    block_give(block);
     return status;
+}
+
+/* A reply with all of its payload, which may be NULL and becomes the line's. */
+enum tutti_status serve_answer(struct serve *serve, int worker, uint32_t slot,
+                               const struct server_reply *reply, struct block *block)
+{
+    if (serve->workers[worker].presence == SERVE_THERE)
+        return send_reply(serve, worker, slot, reply, block, reply->payload_bytes);
+    block_give(block);
+    return TUTTI_OK;
 }
 
 enum tutti_status serve_answer_failure(struct serve *serve, int worker, uint32_t slot,
@@ -60,7 +76,7 @@ static struct serve_pull *pull_create(const struct serve_worker *from)
         return NULL;
     }
     memcpy(pull->parts, from->parts, part_bytes);
-    if (row_bytes > 0) memcpy(pull->rows, from->line.payload, row_bytes);
+    if (row_bytes > 0) memcpy(pull->rows, line_payload(&from->line), row_bytes);
     return pull;
 }
 
@@ -89,27 +105,84 @@ static enum tutti_status read_part(const struct serve *serve, const struct serve
     return table_read_dense(table, serve->firsts[part->table], part->count, values);
 }
 
+/* The parts that go together, one after the other. */
+static enum tutti_status read_rest(const struct serve *serve, const struct serve_pull *pull,
+                                   float *values)
+{
+    const struct server_division *const division = serve->config.division;
+    const int64_t *rows = pull->rows;
+    for (uint32_t i = 0; i < pull->request.part_count; i++) {
+        const struct server_request_part *const part = &pull->parts[i];
+        const size_t width = part->is_rows ? division->tables[part->table].width : 1;
+        if (server_alone_bytes(division, &pull->request, part) == 0) {
+            TRY(read_part(serve, part, rows, values));
+            values += part->count * width;
+        }
+        if (part->is_rows) rows += part->count;
+    }
+    return TUTTI_OK;
+}
+
+static void let_go(void *owner)
+{
+    table_let_go(owner);
+}
+
+/* A large part: of a dense tensor from where it lies. */
+static enum tutti_status send_alone(struct serve *serve, const struct serve_pull *pull,
+                                    const struct server_request_part *part, const int64_t *rows,
+                                    size_t bytes)
+{
+    struct line *const line = &serve->workers[pull->worker].line;
+    const int tag = SERVER_TAG_REPLY + 2 * (int)pull->request.slot + 1;
+    if (!part->is_rows) {
+        struct table_held *held;
+        const float *values;
+        TRY(table_hold_dense(tables_at(serve->config.tables, part->table),
+                             serve->firsts[part->table], part->count, &values, &held));
+        return line_send_held(line, tag, values, bytes, let_go, held);
+    }
+    struct block *const block = block_take(&serve->payloads, bytes);
+    if (block == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for %zu bytes", bytes);
+    const enum tutti_status status = read_part(serve, part, rows, block_memory(block));
+    if (status == TUTTI_OK)
+        return line_send_held(line, tag, block_memory(block), bytes, give_block, block);
+    block_give(block);
+    return status;
+}
+
 static enum tutti_status answer_pull(struct serve *serve, const struct serve_pull *pull)
 {
     const struct server_division *const division = serve->config.division;
-    const size_t bytes = server_reply_bytes(division, &pull->request, pull->parts);
-    float *const values = bytes > 0 ? malloc(bytes) : NULL;
-    if (bytes > 0 && values == NULL)
-        return error_set(TUTTI_NO_MEMORY, "no memory for %zu bytes of values", bytes);
+    const struct server_request *const request = &pull->request;
+    const size_t rest = server_rest_bytes(division, request, pull->parts);
+    const struct server_reply reply = {
+        .payload_bytes = server_reply_bytes(division, request, pull->parts), .step = serve->steps};
+    struct block *const block = block_take(&serve->payloads, rest);
+    if (block == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for %zu bytes of values", rest);
+    const enum tutti_status status = read_rest(serve, pull, block_memory(block));
+    if (status != TUTTI_OK) {
+        block_give(block);
+        return status;
+    }
+    TRY(send_reply(serve, pull->worker, request->slot, &reply, block, rest));
     const int64_t *rows = pull->rows;
-    float *at = values;
-    for (uint32_t i = 0; i < pull->request.part_count; i++) {
+    for (uint32_t i = 0; i < request->part_count; i++) {
         const struct server_request_part *const part = &pull->parts[i];
-        const enum tutti_status status = read_part(serve, part, rows, at);
-        if (status != TUTTI_OK) {
-            free(values);
-            return status;
-        }
-        at += part->count * (part->is_rows ? division->tables[part->table].width : 1);
+        const size_t alone = server_alone_bytes(division, request, part);
+        if (alone > 0) TRY(send_alone(serve, pull, part, rows, alone));
         if (part->is_rows) rows += part->count;
     }
-    const struct server_reply reply = {.payload_bytes = bytes, .step = serve->steps};
-    return serve_answer(serve, pull->worker, pull->request.slot, &reply, values);
+    return TUTTI_OK;
+}
+
+void serve_reap(struct serve *serve)
+{
+    for (int i = 0; i < serve->config.division->worker_count; i++) {
+        struct serve_worker *const worker = &serve->workers[i];
+        worker->has_failed |=
+            worker->presence == SERVE_THERE && line_reap(&worker->line) != TUTTI_OK;
+    }
 }
 
 uint64_t serve_deadline_of(const struct server_request *request)
@@ -199,10 +272,11 @@ enum tutti_status serve_answer_record(struct serve *serve, int worker,
                  serve->steps);
         return serve_answer_failure(serve, worker, request->slot, TUTTI_INVALID_COUNT, text);
     }
-    uint64_t *const members = malloc(words * sizeof *members);
+    struct block *const members = block_take(&serve->payloads, words * sizeof(uint64_t));
     if (members == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for an answer");
-    memcpy(members, serve->record_members + number % SERVE_RECORDS * words, words * sizeof *members);
-    const struct server_reply reply = {.payload_bytes = words * sizeof *members,
+    memcpy(block_memory(members), serve->record_members + number % SERVE_RECORDS * words,
+           words * sizeof(uint64_t));
+    const struct server_reply reply = {.payload_bytes = words * sizeof(uint64_t),
                                        .step = number,
                                        .worker_count = record->left_count,
                                        .member_count = record->member_count};
@@ -224,13 +298,23 @@ void serve_answer_tick(struct serve *serve, int worker)
                      &(struct server_reply){.clock = to->decided, .step = to->tick_number});
 }
 
+void serve_answer_tick_failure(struct serve *serve, int worker, enum tutti_status status,
+                               const char *text)
+{
+    struct server_reply reply = {.status = (uint16_t)status};
+    snprintf(reply.text, sizeof reply.text, "%.200s", text);
+    if (serve->workers[worker].awaits_tick) answer_tick_with(serve, worker, &reply);
+}
+
 static void describe_awaited(const struct serve *serve, int worker, char *text, size_t bytes)
 {
     const int count = serve->config.division->worker_count;
     uint64_t *const awaited = calloc(rank_set_words(count), sizeof *awaited);
-    size_t used = (size_t)snprintf(text, bytes, "the clock still waits for the worker at rank");
+    size_t used =
+        (size_t)snprintf(text, bytes, "%s still waits for the worker at rank",
+                         serve->workers[worker].asks ? "the change of the mode" : "the clock");
     if (awaited == NULL) return;
-    worker_clock_awaited(&serve->clock, worker, awaited);
+    worker_clock_awaited(&serve->leader.clock, worker, awaited);
     for (int i = 0; i < count && used < bytes; i++)
         if (rank_set_has(awaited, i))
             used +=
@@ -254,12 +338,8 @@ bool serve_answer_late_ticks(struct serve *serve, uint64_t now_ns)
 
 void serve_answer_broken(struct serve *serve)
 {
-    for (int i = 0; i < serve->config.division->worker_count; i++) {
-        if (!serve->workers[i].awaits_tick) continue;
-        struct server_reply reply = {.status = (uint16_t)serve->broken};
-        snprintf(reply.text, sizeof reply.text, "%.200s", serve->why);
-        answer_tick_with(serve, i, &reply);
-    }
+    for (int i = 0; i < serve->config.division->worker_count; i++)
+        serve_answer_tick_failure(serve, i, serve->broken, serve->why);
 }
 
 uint64_t serve_next_deadline(const struct serve *serve)

@@ -1,8 +1,8 @@
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/status.h"
+#include "server/finite.h"
 #include "server/serve_state.h"
 
 /* ------------------------------------------------------------------------------ pushes and sets */
@@ -11,74 +11,107 @@ static enum tutti_status check_finite(const struct division_table *table, const 
                                       size_t count)
 {
     if (table->allows_nan) return TUTTI_OK;
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(values[i]))
-            return error_set(TUTTI_INVALID_BUFFER, "value %zu for table '%s' is %g", i, table->name,
-                             (double)values[i]);
+    const size_t end = finite_end(count, values);
+    if (end == count) return TUTTI_OK;
+    return error_set(TUTTI_INVALID_BUFFER, "value %zu for table '%s' is %g", end, table->name,
+                     (double)values[end]);
+}
+
+/* Fills a block from a part that came with others. */
+static enum tutti_status fill(const struct server_ends *ends, const struct server_request *request,
+                              const struct server_request_part *part, const char *rows,
+                              const char *values, char *block)
+{
+    const size_t row_bytes = part->is_rows ? part->count * sizeof(int64_t) : 0;
+    const size_t width = part->is_rows ? ends->division->tables[part->table].width : 1;
+    const size_t elements = part->count * width;
+    if (row_bytes > 0) memcpy(block, rows, row_bytes);
+    if (elements > 0 && request->encoding != TUTTI_ENCODING_NONE)
+        return tutti_decode((enum tutti_encoding)request->encoding, TUTTI_FLOAT32, values, elements,
+                            block + row_bytes);
+    if (elements > 0) memcpy(block + row_bytes, values, elements * sizeof(float));
     return TUTTI_OK;
 }
 
-/* Fills an entry from what came. */
-static enum tutti_status fill(const struct server_ends *ends, const struct server_request *request,
-                              const struct server_request_part *part, const char *rows,
-                              const char *values, struct update_entry *entry)
+/* A block with a part that came with others, at *at. */
+static enum tutti_status copy_part(struct block_pool *pool, const struct server_ends *ends,
+                                   const struct server_request *request,
+                                   const struct server_request_part *part, const char **at,
+                                   struct block **block)
+{
+    const size_t width = part->is_rows ? ends->division->tables[part->table].width : 1;
+    size_t row_bytes, value_bytes;
+    if (!server_part_bytes(ends->division, request, part, &row_bytes, &value_bytes))
+        return error_set(TUTTI_INTERNAL, "a part was not checked");
+    *block = block_take(pool, row_bytes + part->count * width * sizeof(float));
+    if (*block == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for an update");
+    const enum tutti_status status =
+        fill(ends, request, part, *at, *at + row_bytes, block_memory(*block));
+    if (status != TUTTI_OK) block_give(*block);
+    *at += row_bytes + value_bytes;
+    return status;
+}
+
+static enum tutti_status check_entry(const struct server_ends *ends, const struct serve_worker *from,
+                                     const struct server_request_part *part, uint64_t bytes_max,
+                                     struct update_entry *entry)
 {
     const struct division_table *const table = &ends->division->tables[part->table];
     const size_t elements = part->count * (part->is_rows ? table->width : 1);
-    float *const own = update_entry_values(entry);
-    if (part->is_rows) {
-        memcpy(update_entry_rows(entry), rows, part->count * sizeof(int64_t));
-        TRY(server_rows_check(ends, part->table, part->count, update_entry_rows(entry)));
-    }
-    if (elements == 0) return TUTTI_OK;
-    if (request->encoding == TUTTI_ENCODING_NONE)
-        memcpy(own, values, elements * sizeof(float));
-    else
-        TRY(tutti_decode((enum tutti_encoding)request->encoding, TUTTI_FLOAT32, values, elements,
-                         own));
-    return check_finite(table, own, elements);
-}
-
-static enum tutti_status take_part(const struct server_ends *ends, struct serve_worker *from,
-                                   const struct server_request_part *part, uint64_t bytes_max,
-                                   const char **at)
-{
-    const struct division_table *const table = &ends->division->tables[part->table];
-    const size_t width = part->is_rows ? table->width : part->count;
-    size_t row_bytes, value_bytes;
-    if (!server_part_bytes(ends->division, &from->request, part, &row_bytes, &value_bytes))
-        return error_set(TUTTI_INTERNAL, "a part was not checked");
-    struct update_entry *const entry = update_entry_create(
-        part->table, from->request.kind == SERVER_SET, part->is_rows, part->count, width);
-    if (entry == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for an update");
-    enum tutti_status status = TUTTI_OK;
     const uint64_t growth = update_growth(&from->open, entry);
     if (growth > 0 && from->open.bytes + growth > bytes_max)
-        status = error_set(TUTTI_NO_MEMORY,
-                           "the update of a clock has more than %" PRIu64
-                           " bytes; raise queue_bytes, or push less before a tick",
-                           bytes_max);
-    if (status == TUTTI_OK) status = fill(ends, &from->request, part, *at, *at + row_bytes, entry);
-    if (status != TUTTI_OK) {
-        update_entry_free(entry);
-        return status;
+        return error_set(TUTTI_NO_MEMORY,
+                         "the update of a clock has more than %" PRIu64
+                         " bytes; raise queue_bytes, or push less before a tick",
+                         bytes_max);
+    if (part->is_rows)
+        TRY(server_rows_check(ends, part->table, part->count, update_entry_rows(entry)));
+    return check_finite(table, update_entry_values(entry), elements);
+}
+
+/* The block becomes the update's in any case. */
+static enum tutti_status take_block(const struct server_ends *ends, struct serve_worker *from,
+                                    const struct server_request_part *part, uint64_t bytes_max,
+                                    struct block *block)
+{
+    const size_t width = part->is_rows ? ends->division->tables[part->table].width : part->count;
+    struct update_entry *const entry = update_entry_create(
+        part->table, from->request.kind == SERVER_SET, part->is_rows, part->count, width, block);
+    if (entry == NULL) {
+        block_give(block);
+        return error_set(TUTTI_NO_MEMORY, "no memory for an update");
     }
-    *at += row_bytes + value_bytes;
-    update_add(&from->open, entry);
-    return TUTTI_OK;
+    const enum tutti_status status = check_entry(ends, from, part, bytes_max, entry);
+    if (status == TUTTI_OK)
+        update_add(&from->open, entry);
+    else
+        update_entry_free(entry);
+    return status;
 }
 
 static enum tutti_status take_values(struct serve *serve, int worker, const struct server_ends *ends)
 {
     struct serve_worker *const from = &serve->workers[worker];
-    const char *at = from->line.payload;
+    struct line_piece *alone = from->line.pieces;
+    const char *at = line_payload(&from->line);
+    if (serve->broken != TUTTI_OK)
+        return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
     if (from->request.clock != from->ticked)
         return error_set(TUTTI_MISMATCH, "it is for clock %" PRIu64 ", and %" PRIu64 " have ended",
                          from->request.clock, from->ticked);
     /* A request that fits is an update that fits. */
     const uint64_t bytes_max = from->open.first == NULL ? UINT64_MAX : ends->division->payload_max;
-    for (uint32_t i = 0; i < from->request.part_count; i++)
-        TRY(take_part(ends, from, &from->parts[i], bytes_max, &at));
+    for (uint32_t i = 0; i < from->request.part_count; i++) {
+        const struct server_request_part *const part = &from->parts[i];
+        struct block *block = NULL;
+        if (server_alone_bytes(ends->division, &from->request, part) > 0) {
+            block = (++alone)->block;
+            alone->block = NULL;
+        } else {
+            TRY(copy_part(from->line.pool, ends, &from->request, part, &at, &block));
+        }
+        TRY(take_block(ends, from, part, bytes_max, block));
+    }
     return serve_answer(serve, worker, from->request.slot, &(struct server_reply){0}, NULL);
 }
 
@@ -87,6 +120,8 @@ static enum tutti_status take_values(struct serve *serve, int worker, const stru
 static void await_tick(struct serve_worker *from)
 {
     from->awaits_tick = true;
+    from->asks = from->request.kind == SERVER_CHANGE;
+    from->asks_round = from->request.clock;
     from->tick_slot = from->request.slot;
     from->tick_deadline_ns = serve_deadline_of(&from->request);
 }
@@ -99,7 +134,7 @@ static enum tutti_status tick_in_vain(struct serve *serve, int worker)
         update_clear(&from->open);
         from->ticked++;
     }
-    if (serve->config.server != 0) return TUTTI_OK;
+    if (!serve_has_clock(serve)) return TUTTI_OK;
     return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
 }
 
@@ -107,24 +142,33 @@ static enum tutti_status tick(struct serve *serve, int worker)
 {
     struct serve_worker *const from = &serve->workers[worker];
     const uint64_t clock = from->request.clock;
-    const bool is_first = serve->config.server == 0;
+    const bool has_clock = serve_has_clock(serve);
     if (clock > from->ticked || clock + 1 < from->ticked)
         return error_set(TUTTI_MISMATCH,
                          "it ends clock %" PRIu64 " after %" PRIu64 " clocks have ended", clock,
                          from->ticked);
     if (serve->broken != TUTTI_OK) return tick_in_vain(serve, worker);
-    if (is_first) await_tick(from);
+    if (has_clock) await_tick(from);
     if (clock == from->ticked)
         serve_end_clock(serve, worker);
-    else if (is_first && from->decided > clock)
+    else if (has_clock && from->decided > clock)
         serve_answer_tick(serve, worker);
     return TUTTI_OK;
+}
+
+static enum tutti_status take_change(struct serve *serve, int worker)
+{
+    struct serve_worker *const from = &serve->workers[worker];
+    if (serve->broken != TUTTI_OK)
+        return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
+    await_tick(from);
+    return serve_take_change(serve, worker);
 }
 
 static enum tutti_status take_pull(struct serve *serve, int worker, const struct server_ends *ends)
 {
     const struct serve_worker *const from = &serve->workers[worker];
-    const int64_t *rows = from->line.payload;
+    const int64_t *rows = line_payload(&from->line);
     if (from->request.clock > from->ticked)
         return error_set(TUTTI_MISMATCH, "it waits for clock %" PRIu64 ", which has not ended",
                          from->request.clock);
@@ -152,6 +196,7 @@ static enum tutti_status repeat(struct serve *serve, int worker, const struct se
     switch (from->request.kind) {
     case SERVER_PULL: return take_pull(serve, worker, ends);
     case SERVER_TICK: return tick(serve, worker);
+    case SERVER_CHANGE: return take_change(serve, worker);
     case SERVER_RECORD: return serve_answer_record(serve, worker, &from->request);
     default:
         return serve_answer(serve, worker, from->request.slot, &(struct server_reply){0}, NULL);
@@ -181,6 +226,7 @@ static enum tutti_status carry_out(struct serve *serve, int worker, const struct
         serve->seen.bytes += server_reply_bytes(ends->division, request, from->parts);
         return take_pull(serve, worker, ends);
     case SERVER_TICK: return tick(serve, worker);
+    case SERVER_CHANGE: return take_change(serve, worker);
     case SERVER_LEAVE: return leave(serve, worker);
     default: return serve_answer_record(serve, worker, request);
     }
@@ -202,20 +248,34 @@ static enum tutti_status carry_out_or_hold(struct serve *serve, int worker,
     return from->is_held ? TUTTI_OK : carry_out(serve, worker, ends);
 }
 
+/* Wants the payload of the request that a line has taken, in the pieces in which it comes. */
+static enum tutti_status want_payload(struct line *line, const struct server_ends *ends,
+                                      const struct server_request *request,
+                                      const struct server_request_part *parts)
+{
+    size_t sizes[1 + TUTTI_SERVER_PARTS] = {request->payload_bytes}, count = 1;
+    if (request->kind == SERVER_PUSH || request->kind == SERVER_SET) {
+        sizes[0] = server_rest_bytes(ends->division, request, parts);
+        for (uint32_t i = 0; i < request->part_count; i++) {
+            sizes[count] = server_alone_bytes(ends->division, request, &parts[i]);
+            count += sizes[count] > 0;
+        }
+    }
+    return line_want_payload(line, sizes, count);
+}
+
 enum tutti_status serve_hear_worker(struct serve *serve, int worker)
 {
     struct serve_worker *const from = &serve->workers[worker];
-    const struct server_ends ends = {serve->config.division, serve->config.server, false};
-    if (from->line.payload == NULL) {
+    const struct server_ends ends = {serve->config.division, serve->config.seat, false};
+    if (from->line.piece_count == 0) {
         TRY(server_request_read(&ends, from->line.header, from->line.message.count, &from->request,
                                 from->parts));
-        if (from->request.kind == SERVER_RECORD && serve->config.server != 0)
-            return error_set(TUTTI_MISMATCH, "only server 0 knows steps");
+        if (from->request.kind == SERVER_RECORD && !serve_has_clock(serve))
+            return error_set(TUTTI_MISMATCH, "this server does not know steps");
         if (from->request.payload_bytes > 0)
-            return line_want_payload(&from->line, from->request.payload_bytes);
-    } else if (from->line.message.count != from->request.payload_bytes) {
-        return error_set(TUTTI_MISMATCH, "its payload has %zu bytes, not %" PRIu64,
-                         from->line.message.count, from->request.payload_bytes);
+            TRY(want_payload(&from->line, &ends, &from->request, from->parts));
+        if (from->line.state == LINE_PAYLOAD) return TUTTI_OK;
     }
     return carry_out_or_hold(serve, worker, &ends);
 }
@@ -223,7 +283,7 @@ enum tutti_status serve_hear_worker(struct serve *serve, int worker)
 enum tutti_status serve_go_on(struct serve *serve, int worker)
 {
     struct serve_worker *const from = &serve->workers[worker];
-    const struct server_ends ends = {serve->config.division, serve->config.server, false};
+    const struct server_ends ends = {serve->config.division, serve->config.seat, false};
     if (from->line.state != LINE_TAKEN || from->leaves) return TUTTI_OK;
     if (from->is_held)
         return awaits_step(serve, from) ? TUTTI_OK : carry_out_or_hold(serve, worker, &ends);
@@ -232,41 +292,20 @@ enum tutti_status serve_go_on(struct serve *serve, int worker)
     return may_ask ? line_listen(&from->line) : TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------- other servers */
-
-static enum tutti_status hear_peer_request(struct serve *serve, int peer,
-                                           const struct server_request *request)
-{
-    const int worker = (int)request->number;
-    switch (request->kind) {
-    case SERVER_HAS: serve_hear_has(serve, worker, request->clock); return TUTTI_OK;
-    case SERVER_LOST:
-        serve_lose_worker(serve, worker, "another server has lost it");
-        /* Server 0 says so behind the last step that has an update of that worker. */
-        if (serve->config.server != 0 && serve->workers[worker].has_ended) {
-            update_clear(&serve->workers[worker].ended);
-            serve->workers[worker].has_ended = false;
-        }
-        return TUTTI_OK;
-    case SERVER_DECIDED: return serve_hear_decided(serve, request, serve->peers[peer].line.payload);
-    default: serve->peers[peer].is_over = true; return TUTTI_OK;
-    }
-}
+/* ---------------------------------------------------------------------------------- other seats */
 
 enum tutti_status serve_hear_peer(struct serve *serve, int peer)
 {
     struct serve_peer *const from = &serve->peers[peer];
-    const struct server_ends ends = {serve->config.division, serve->config.server, true};
+    const struct server_ends ends = {serve->config.division, serve->config.seat, true};
     struct server_request request;
     struct server_request_part none[1];
-    const bool is_payload = from->line.payload != NULL;
-    TRY(server_request_read(&ends, from->line.header,
-                            is_payload ? sizeof request : from->line.message.count, &request, none));
-    if (!is_payload && request.payload_bytes > 0)
-        return line_want_payload(&from->line, request.payload_bytes);
-    if (is_payload && from->line.message.count != request.payload_bytes)
-        return error_set(TUTTI_MISMATCH, "its payload has %zu bytes", from->line.message.count);
-    TRY(hear_peer_request(serve, peer, &request));
-    /* Nothing follows the last message. */
-    return from->line.state == LINE_CLOSED || from->is_over ? TUTTI_OK : line_listen(&from->line);
+    TRY(server_request_read(&ends, from->line.header, from->line.message.count, &request, none));
+    if (from->line.piece_count == 0 && request.payload_bytes > 0)
+        TRY(want_payload(&from->line, &ends, &request, none));
+    if (from->line.state == LINE_PAYLOAD) return TUTTI_OK;
+    TRY(serve_hear_seat(serve, peer, &request, line_payload(&from->line)));
+    /* Nothing follows the last message, unless the leader dies. */
+    const bool is_last = from->is_over && (serve->config.division->backup_count == 0 || peer == 0);
+    return from->line.state == LINE_CLOSED || is_last ? TUTTI_OK : line_listen(&from->line);
 }

@@ -3,7 +3,8 @@
  *     serve.c            its thread: sleeps, looks after lines, starts and ends
  *       serve_request.c  what a request does
  *         serve_step.c   clocks and steps; what the loss of a worker or server changes
- *           serve_answer.c   answers that were waited for
+ *           serve_change.c   another mode, which all workers ask for
+ *             serve_answer.c   answers that were waited for
  */
 #ifndef TUTTI_SERVER_SERVE_STATE_H
 #define TUTTI_SERVER_SERVE_STATE_H
@@ -11,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "membership/step_leader.h"
 #include "server/line.h"
 #include "server/serve.h"
 #include "server/update.h"
@@ -27,15 +29,19 @@ struct serve_worker {
     bool has_ended;   /* `ended` waits for its step */
     uint64_t ticked;  /* clocks whose end this server has heard of */
     uint64_t decided; /* clocks that are in steps here */
-    int has_count;    /* server 0: servers that have the whole update of the clock that ends */
-    bool awaits_tick; /* server 0: the worker waits for an answer */
+    bool awaits_tick; /* a seat with a clock: the worker waits for an answer */
+    bool asks;        /* and this is to its question for another mode, in that round */
+    uint64_t asks_round;
     uint32_t tick_slot;
     uint64_t tick_deadline_ns, tick_number;
     uint64_t queued_bytes; /* of pulls that wait */
     uint32_t queued_count;
-    bool is_held;    /* a tick that came before the step of the last one */
-    bool leaves;     /* and is gone once its answer is sent */
-    bool has_failed; /* an answer could not be sent */
+    bool is_held;      /* a tick that came before the step of the last one */
+    bool leaves;       /* and is gone once its answer is sent */
+    bool is_told;      /* in an answer why it is gone: it ends the connection itself */
+    int ignored_count; /* messages since then */
+    uint64_t heard_ns; /* when it last said something, or was last waiting for this server */
+    bool has_failed;   /* an answer could not be sent */
 };
 
 /* A pull that waits. */
@@ -48,10 +54,10 @@ struct serve_pull {
     int64_t *rows; /* of all parts, one after the other */
 };
 
-/* Another server. */
+/* Another seat. */
 struct serve_peer {
     struct line line;
-    bool is_over; /* all its workers are gone; or, from server 0, all workers of all */
+    bool is_over; /* all its workers are gone, or it is gone itself; or there is no line */
 };
 
 enum { SERVE_RECORDS = 512 };
@@ -65,19 +71,23 @@ struct serve {
     struct serve_config config;
     uint64_t *firsts; /* of dense shares */
     struct serve_worker *workers;
-    struct serve_peer *peers;
+    struct serve_peer *peers; /* by seat; a seat without a clock has lines to the two that have one */
     int peer_count;
-    struct serve_pull *pulls;  /* in the order of their priorities, then as they came */
-    struct worker_clock clock; /* server 0 */
-    struct worker_clock_worker *clock_workers;
-    struct serve_record *records; /* server 0: ring */
+    struct serve_pull *pulls;     /* in the order of their priorities, then as they came */
+    struct step_leader leader;    /* of a seat with a clock */
+    bool acts;                    /* does what that wants */
+    uint64_t heard;               /* entries that this seat has carried out */
+    int follows;                  /* the seat that leads, as far as this seat knows */
+    struct serve_record *records; /* of a seat with a clock: ring */
     uint64_t *record_members;
     uint64_t *members; /* of a step, while it is applied */
     struct update **updates;
+    struct block_pool payloads; /* of requests, updates and answers */
     uint64_t steps;
-    enum tutti_status broken; /* not OK: a server has died, or a step could not be applied */
+    enum tutti_status broken; /* not OK: a share is lost, or a step could not be applied */
     char why[256];
-    bool has_told_over;
+    bool has_said_over; /* to the leader: all workers are gone here; the leader: that they are everywhere */
+    bool has_told_over, is_told_over;
     struct tutti_server_counters seen;
 
     uint32_t generation; /* of the process that has the thread */
@@ -87,6 +97,8 @@ struct serve {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     bool is_over;
+    int silent; /* the worker that has been silent for the longest time; -1: none that is there */
+    uint64_t silent_since_ns;
     enum tutti_status result;
     struct tutti_server_counters counters;
     struct serve_save {
@@ -100,12 +112,14 @@ struct serve {
 /* ---------------------------------------------------------------------------------- serve_answer.c */
 
 enum tutti_status serve_answer(struct serve *serve, int worker, uint32_t slot,
-                               const struct server_reply *reply, void *payload);
+                               const struct server_reply *reply, struct block *block);
 /* With this thread's message. */
 enum tutti_status serve_answer_failure(struct serve *serve, int worker, uint32_t slot,
                                        enum tutti_status status, const char *text);
 /* A pull of which the worker's line has the payload. */
 enum tutti_status serve_take_pull(struct serve *serve, int worker);
+/* Ends what has been sent, so that a step does not take it for being read. */
+void serve_reap(struct serve *serve);
 /* Whether the worker's answers on their way leave room for another one. */
 bool serve_has_room(const struct serve *serve, int worker);
 /* Answers pulls that need not, or must not wait any longer. Whether there were any. */
@@ -113,8 +127,11 @@ bool serve_answer_pulls(struct serve *serve, uint64_t now_ns);
 void serve_drop_pulls(struct serve *serve, int worker);
 enum tutti_status serve_answer_record(struct serve *serve, int worker,
                                       const struct server_request *request);
-/* Server 0: of a worker's tick that a step has; of ticks that are late, if any; of all, when broken. */
+/* A seat with a clock: of a worker's tick that a step has; of ticks that are late, if any; of all, when
+ * broken. */
 void serve_answer_tick(struct serve *serve, int worker);
+void serve_answer_tick_failure(struct serve *serve, int worker, enum tutti_status status,
+                               const char *text);
 bool serve_answer_late_ticks(struct serve *serve, uint64_t now_ns);
 void serve_answer_broken(struct serve *serve);
 /* When a request of that timeout (0: none), which has just come, is late. */
@@ -122,21 +139,27 @@ uint64_t serve_deadline_of(const struct server_request *request);
 /* The next deadline of a tick or pull. */
 uint64_t serve_next_deadline(const struct serve *serve);
 
+/* ---------------------------------------------------------------------------------- serve_change.c */
+
+/* A seat with a clock: a worker, which waits for an answer, asks for another mode. */
+enum tutti_status serve_take_change(struct serve *serve, int worker);
+/* A seat with a clock: a round of these questions is over; answers. */
+void serve_end_round(struct serve *serve, const struct step_entry *entry);
+
 /* ------------------------------------------------------------------------------------ serve_step.c */
 
+bool serve_has_clock(const struct serve *serve);
+/* Does what the clock of this seat wants. What that changes is seen to by the outermost call. */
+void serve_act(struct serve *serve);
 /* A worker's update is complete here. */
 void serve_end_clock(struct serve *serve, int worker);
-/* Server 0: another server, or this one, has it. */
-void serve_hear_has(struct serve *serve, int worker, uint64_t clock);
-/* A step, from server 0. */
-enum tutti_status serve_hear_decided(struct serve *serve, const struct server_request *request,
-                                     const uint64_t *members);
+/* What another seat says. */
+enum tutti_status serve_hear_seat(struct serve *serve, int peer,
+                                  const struct server_request *request, const uint64_t *members);
 /* A worker is gone: closes its line. why: NULL if it left. */
 void serve_lose_worker(struct serve *serve, int worker, const char *why);
 void serve_lose_peer(struct serve *serve, int peer, const char *why);
-/* The tables are no longer complete. Another server than 0 ends its line to server 0 with that. */
-void serve_break(struct serve *serve, enum tutti_status status, const char *why);
-/* Tells the other servers when all workers are gone, and whether all know. */
+/* Tells the other seats when all workers are gone, and whether all know. */
 bool serve_is_over(struct serve *serve);
 
 /* --------------------------------------------------------------------------------- serve_request.c */

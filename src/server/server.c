@@ -3,7 +3,7 @@
 #include "tutti/server.h"
 
 #include <inttypes.h>
-#include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,102 +12,162 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "os/clock.h"
+#include "server/finite.h"
 #include "server/serve.h"
 #include "server/server_options.h"
 #include "server/snapshot.h"
 #include "server/worker.h"
 
+enum { SEATS = 2, OWN_COMMS = 3 }; /* of one rank, at most */
 static const uint64_t TIMEOUT_NS = 30 * UINT64_C(60) * 1000000000;
 
 struct tutti_server {
     struct server_setup setup;
-    int rank;                  /* in the communicator of the application */
-    int server, worker;        /* its number among those; -1: it is none */
-    struct serve *serve;       /* NULL: it is no server */
-    struct worker *worker_end; /* NULL: it is no worker */
-    struct tutti_comm *own;    /* of this rank alone, if it is both */
+    int rank;                   /* in the communicator of the application */
+    int server, worker;         /* its number among those; -1: it is none */
+    struct serve *seats[SEATS]; /* its own share, then that of which it has the backup; NULL: none */
+    struct worker *worker_end;  /* NULL: it is no worker */
+    struct tutti_comm *own[OWN_COMMS]; /* of this rank alone: of its worker and a seat, or two seats */
+    int own_count;
+    pthread_mutex_t function_lock;
 };
 
 /* -------------------------------------------------------------------------------- made and freed */
 
 /* Communicators while they are made. */
 struct lines {
-    struct tutti_comm **to_workers, **to_servers, **between;
+    struct tutti_comm **to_workers[SEATS], **to_seats, **between[SEATS];
 };
 
-static enum tutti_status lines_init(struct lines *lines, const struct server_division *division)
+static int copies(const struct tutti_server *server)
 {
-    lines->to_workers = calloc((size_t)division->worker_count, sizeof *lines->to_workers);
-    lines->to_servers = calloc((size_t)division->server_count, sizeof *lines->to_servers);
-    lines->between = calloc((size_t)division->server_count, sizeof *lines->between);
-    if (lines->to_workers != NULL && lines->to_servers != NULL && lines->between != NULL)
-        return TUTTI_OK;
+    return 1 + server->setup.division.backup_count;
+}
+
+/* The seat of this rank for that copy; -1: it is no server. */
+static int seat_here(const struct tutti_server *server, int copy)
+{
+    return server->server < 0 ? -1 : division_seat_of(&server->setup.division, server->server, copy);
+}
+
+static enum tutti_status lines_init(struct lines *lines, const struct tutti_server *server)
+{
+    const struct server_division *const division = &server->setup.division;
+    const size_t workers = (size_t)division->worker_count, seats = (size_t)division_seats(division);
+    bool has_all = true;
+    for (int copy = 0; copy < copies(server); copy++) {
+        lines->to_workers[copy] = calloc(workers, sizeof *lines->to_workers[copy]);
+        lines->between[copy] = calloc(seats, sizeof *lines->between[copy]);
+        has_all &= lines->to_workers[copy] != NULL && lines->between[copy] != NULL;
+    }
+    lines->to_seats = calloc(seats, sizeof *lines->to_seats);
+    if (has_all && lines->to_seats != NULL) return TUTTI_OK;
     return error_set(TUTTI_NO_MEMORY, "tutti_server_create: no memory for communicators");
+}
+
+/* Those of this rank alone stay until the server is freed. */
+static void free_comms(struct tutti_comm **comms, int count)
+{
+    for (int i = 0; i < count && comms != NULL; i++)
+        if (comms[i] != NULL && tutti_comm_size(comms[i]) > 1) (void)tutti_comm_free(comms[i]);
+    free(comms);
 }
 
 static void lines_release(struct lines *lines, const struct tutti_server *server)
 {
     const struct server_division *const division = &server->setup.division;
-    for (int i = 0; i < division->worker_count && lines->to_workers != NULL; i++)
-        if (lines->to_workers[i] != server->own) (void)tutti_comm_free(lines->to_workers[i]);
-    for (int i = 0; i < division->server_count && lines->between != NULL; i++)
-        (void)tutti_comm_free(lines->between[i]);
-    for (int i = 0; i < division->server_count && lines->to_servers != NULL; i++)
-        if (lines->to_servers[i] != server->own) (void)tutti_comm_free(lines->to_servers[i]);
-    free(lines->to_workers);
-    free(lines->to_servers);
-    free(lines->between);
+    for (int copy = 0; copy < SEATS; copy++) {
+        free_comms(lines->to_workers[copy], division->worker_count);
+        free_comms(lines->between[copy], division_seats(division));
+    }
+    free_comms(lines->to_seats, division_seats(division));
 }
 
 /* All ranks go through all pairs in one order, so nobody waits in a circle. A pair that cannot
- * be made keeps nobody from the others. */
-static enum tutti_status connect_pair(struct tutti_comm *comm, int one, int other,
-                                      struct tutti_comm **made, enum tutti_status before)
+ * be made keeps nobody from the others. Both ends, if they are of this rank, get the communicator. */
+struct pair {
+    int ranks[2];
+    struct tutti_comm **ends[2]; /* NULL: not of this rank */
+};
+
+static enum tutti_status connect_pair(struct tutti_server *server, struct tutti_comm *comm,
+                                      const struct pair *pair, enum tutti_status before)
 {
     char message[ERROR_TEXT_MAX];
+    struct tutti_comm *made = NULL;
+    if (pair->ends[0] == NULL && pair->ends[1] == NULL) return before;
     error_copy(message, sizeof message);
-    const int ranks[] = {one, other};
-    const enum tutti_status status = tutti_comm_group(comm, ranks, one == other ? 1 : 2, NULL, made);
+    const bool is_alone = pair->ranks[0] == pair->ranks[1];
+    const enum tutti_status status =
+        tutti_comm_group(comm, pair->ranks, is_alone ? 1 : 2, NULL, &made);
+    for (int end = 0; end < 2; end++)
+        if (pair->ends[end] != NULL) *pair->ends[end] = made;
+    if (is_alone && made != NULL) server->own[server->own_count++] = made;
     if (before == TUTTI_OK) return status;
     return error_set(before, "%s", message);
+}
+
+/* Where this rank keeps its end of a seat's line; NULL: the seat is not here. */
+static struct tutti_comm **end_of(const struct tutti_server *server, int seat,
+                                  struct tutti_comm **const *of_copies, int index)
+{
+    const struct server_division *const division = &server->setup.division;
+    if (division_host(division, seat) != server->server) return NULL;
+    return &of_copies[seat / division->server_count][index];
+}
+
+static int rank_of_seat(const struct tutti_server *server, int seat)
+{
+    return server->setup.server_ranks[division_host(&server->setup.division, seat)];
 }
 
 static enum tutti_status connect_all(struct tutti_server *server, struct tutti_comm *comm,
                                      struct lines *lines)
 {
     const struct server_setup *const setup = &server->setup;
+    const int seats = division_seats(&setup->division), servers = setup->division.server_count;
     enum tutti_status status = TUTTI_OK;
     for (int w = 0; w < setup->division.worker_count; w++)
-        for (int s = 0; s < setup->division.server_count; s++) {
-            struct tutti_comm **const made =
-                server->worker == w ? &lines->to_servers[s] : &lines->to_workers[w];
-            if (server->worker != w && server->server != s) continue;
-            status =
-                connect_pair(comm, setup->worker_ranks[w], setup->server_ranks[s], made, status);
-            if (server->worker == w && server->server == s)
-                server->own = lines->to_workers[w] = *made;
+        for (int s = 0; s < seats; s++) {
+            const struct pair pair = {{setup->worker_ranks[w], rank_of_seat(server, s)},
+                                      {server->worker == w ? &lines->to_seats[s] : NULL,
+                                       end_of(server, s, lines->to_workers, w)}};
+            status = connect_pair(server, comm, &pair, status);
         }
-    for (int s = 1; s < setup->division.server_count; s++)
-        if (server->server == 0 || server->server == s)
-            status = connect_pair(comm, setup->server_ranks[0], setup->server_ranks[s],
-                                  &lines->between[server->server == 0 ? s - 1 : 0], status);
+    for (int clock = 0; clock < seats; clock += servers)
+        for (int s = 0; s < seats; s++) {
+            if (s == clock || (s == 0 && clock > 0)) continue;
+            const int low = s < clock ? s : clock, high = s < clock ? clock : s;
+            const struct pair pair = {{rank_of_seat(server, low), rank_of_seat(server, high)},
+                                      {end_of(server, low, lines->between, high),
+                                       end_of(server, high, lines->between, low)}};
+            status = connect_pair(server, comm, &pair, status);
+        }
     return status;
 }
 
-static enum tutti_status start_serving(struct tutti_server *server, struct tables *tables,
+/* Tables of both copies become the seats'. */
+static enum tutti_status start_serving(struct tutti_server *server, struct tables **tables,
                                        struct lines *lines)
 {
-    const struct serve_config config = {.division = &server->setup.division,
-                                        .tables = tables,
-                                        .rule = server->setup.rule,
-                                        .averages = server->setup.averages,
-                                        .server = server->server,
-                                        .rank = server->rank,
-                                        .worker_ranks = server->setup.worker_ranks,
-                                        .server_ranks = server->setup.server_ranks,
-                                        .worker_comms = lines->to_workers,
-                                        .server_comms = lines->between};
-    return serve_create(&config, &server->serve);
+    enum tutti_status status = TUTTI_OK;
+    for (int copy = 0; copy < copies(server) && status == TUTTI_OK; copy++) {
+        const struct serve_config config = {.division = &server->setup.division,
+                                            .tables = tables[copy],
+                                            .rule = server->setup.rule,
+                                            .averages = server->setup.averages,
+                                            .seat = seat_here(server, copy),
+                                            .rank = server->rank,
+                                            .worker_ranks = server->setup.worker_ranks,
+                                            .server_ranks = server->setup.server_ranks,
+                                            .worker_comms = lines->to_workers[copy],
+                                            .seat_comms = lines->between[copy],
+                                            .function_lock =
+                                                copies(server) > 1 ? &server->function_lock : NULL};
+        tables[copy] = NULL;
+        status = serve_create(&config, &server->seats[copy]);
+    }
+    return status;
 }
 
 static enum tutti_status start_working(struct tutti_server *server, struct lines *lines)
@@ -116,11 +176,11 @@ static enum tutti_status start_working(struct tutti_server *server, struct lines
                                          .rank = server->rank,
                                          .server_ranks = server->setup.server_ranks,
                                          .worker_ranks = server->setup.worker_ranks,
-                                         .comms = lines->to_servers,
+                                         .comms = lines->to_seats,
                                          .timeout_ns = server->setup.timeout_ns};
     const enum tutti_status status = worker_create(&config, &server->worker_end);
-    memset(lines->to_servers, 0,
-           (size_t)server->setup.division.server_count * sizeof *lines->to_servers);
+    memset(lines->to_seats, 0,
+           (size_t)division_seats(&server->setup.division) * sizeof *lines->to_seats);
     return status;
 }
 
@@ -132,25 +192,37 @@ static enum tutti_status say_where(enum tutti_status status, const char *where)
     return error_set(status, "%s: %s", where, message);
 }
 
-/* Tables as they were saved. *step: after which one; 0 if nothing is loaded. */
-static enum tutti_status load(const struct tutti_server *server, const char *folder,
-                              struct tables *tables, uint64_t *step)
+/* The greatest step, and the least one, negative, of what ranks have loaded. */
+struct loaded {
+    int64_t bounds[2];
+};
+
+static void note_step(struct loaded *loaded, uint64_t step)
 {
-    struct snapshot_part part = {.server = server->server,
+    const int64_t own[2] = {(int64_t)step, -(int64_t)step};
+    for (int i = 0; i < 2; i++)
+        if (own[i] > loaded->bounds[i]) loaded->bounds[i] = own[i];
+}
+
+/* The tables of a share, perhaps as they were saved. */
+static enum tutti_status make_tables(const struct tutti_server *server,
+                                     const struct tutti_server_options *options, int share,
+                                     struct tables **tables, struct loaded *loaded)
+{
+    const char *const folder = options->load_folder;
+    struct snapshot_part part = {.server = share,
                                  .server_count = server->setup.division.server_count};
-    *step = 0;
-    if (folder == NULL) return TUTTI_OK;
-    const enum tutti_status status = snapshot_read(tables, folder, &part);
-    *step = part.step;
+    TRY(server_setup_tables(&server->setup, options, share, tables));
+    const enum tutti_status status =
+        folder != NULL ? snapshot_read(*tables, folder, &part) : TUTTI_OK;
+    note_step(loaded, folder != NULL ? part.step : 0);
     return say_where(status, "tutti_server_create: load_folder");
 }
 
 /* Whether all servers loaded parts of one step. */
-static enum tutti_status agree_on_step(const struct tutti_server *server, struct tutti_comm *comm,
-                                       uint64_t step)
+static enum tutti_status agree_on_step(struct loaded *loaded, struct tutti_comm *comm)
 {
-    int64_t bounds[2] = {INT64_MIN, INT64_MIN}; /* the greatest step, and the least one, negative */
-    if (server->server >= 0) bounds[0] = (int64_t)step, bounds[1] = -(int64_t)step;
+    int64_t *const bounds = loaded->bounds;
     TRY(tutti_allreduce(bounds, bounds, 2, TUTTI_INT64, TUTTI_MAX, comm));
     if (bounds[0] == -bounds[1]) return TUTTI_OK;
     return error_set(TUTTI_MISMATCH,
@@ -163,34 +235,33 @@ static enum tutti_status agree_on_step(const struct tutti_server *server, struct
 static enum tutti_status make(struct tutti_server *server,
                               const struct tutti_server_options *options, struct tutti_comm *comm)
 {
+    const struct server_division *const division = &server->setup.division;
     struct lines lines = {0};
-    struct tables *tables = NULL;
-    uint64_t step = 0;
-    enum tutti_status status = lines_init(&lines, &server->setup.division);
-    if (status == TUTTI_OK && server->server >= 0)
-        status = server_setup_tables(&server->setup, options, server->server, &tables);
-    if (status == TUTTI_OK && server->server >= 0)
-        status = load(server, options->load_folder, tables, &step);
+    struct tables *tables[SEATS] = {NULL};
+    struct loaded loaded = {{INT64_MIN, INT64_MIN}};
+    enum tutti_status status = lines_init(&lines, server);
+    for (int copy = 0; copy < copies(server) && status == TUTTI_OK && server->server >= 0; copy++)
+        status = make_tables(server, options, division_share(division, seat_here(server, copy)),
+                             &tables[copy], &loaded);
     status = server_setup_agree(comm, "tutti_server_create", status, NULL);
-    if (status == TUTTI_OK) status = agree_on_step(server, comm, step);
+    if (status == TUTTI_OK) status = agree_on_step(&loaded, comm);
     if (status == TUTTI_OK) {
         status = connect_all(server, comm, &lines);
-        if (status == TUTTI_OK && server->serve == NULL && server->server >= 0) {
+        if (status == TUTTI_OK && server->server >= 0)
             status = start_serving(server, tables, &lines);
-            tables = NULL;
-        }
         if (status == TUTTI_OK && server->worker >= 0) status = start_working(server, &lines);
         status = server_setup_agree(comm, "tutti_server_create", status, NULL);
     }
-    tables_free(tables);
+    for (int copy = 0; copy < SEATS; copy++) tables_free(tables[copy]);
     lines_release(&lines, server);
     return status;
 }
 
 static void server_free(struct tutti_server *server)
 {
-    serve_free(server->serve);
-    (void)tutti_comm_free(server->own);
+    for (int copy = 0; copy < SEATS; copy++) serve_free(server->seats[copy]);
+    for (int i = 0; i < server->own_count; i++) (void)tutti_comm_free(server->own[i]);
+    pthread_mutex_destroy(&server->function_lock);
     server_setup_release(&server->setup);
     free(server);
 }
@@ -214,6 +285,7 @@ enum tutti_status tutti_server_create(const struct tutti_server_options *options
         : options == NULL
             ? error_set(TUTTI_INVALID_OPTIONS, "%s: options is NULL", who)
             : SIZED_READ("tutti_server_create: options", tutti_server_options, options, &own);
+    if (server != NULL) pthread_mutex_init(&server->function_lock, NULL);
     if (status == TUTTI_OK) status = server_setup_init(&server->setup, &own, comm);
     status = server_setup_agree(comm, who, status, status == TUTTI_OK ? server->setup.hashes : NULL);
     if (status == TUTTI_OK) {
@@ -239,11 +311,46 @@ enum tutti_status tutti_server_create(const struct tutti_server_options *options
     return error_set(status, "%s", message);
 }
 
+static uint64_t after(uint64_t timeout_ns)
+{
+    const uint64_t now = clock_now_ns();
+    return timeout_ns < INT64_MAX - now ? now + timeout_ns : INT64_MAX;
+}
+
+/* Of several failures the first one counts. A worker is silent if it is so for the server's own share, to
+ * which all its calls go; TIMEOUT then waits for nothing else. */
+static enum tutti_status wait_for_seats(struct tutti_server *server, uint64_t deadline_ns,
+                                        uint64_t silence_ns)
+{
+    char message[ERROR_TEXT_MAX] = "";
+    enum tutti_status first = TUTTI_OK;
+    for (int copy = 0; copy < SEATS; copy++) {
+        struct serve *const seat = server->seats[copy];
+        if (seat == NULL) continue;
+        const enum tutti_status status = serve_wait(seat, deadline_ns, copy == 0 ? silence_ns : 0);
+        if (status == TUTTI_TIMEOUT) return status;
+        if (status == TUTTI_OK || (first != TUTTI_OK && first != TUTTI_IN_PROGRESS)) continue;
+        first = status;
+        error_copy(message, sizeof message);
+    }
+    return first == TUTTI_OK || first == TUTTI_IN_PROGRESS ? first : error_set(first, "%s", message);
+}
+
+static enum tutti_status serve_until(struct tutti_server *server, uint64_t deadline_ns,
+                                     const char *who)
+{
+    if (server == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: server is NULL", who);
+    return say_where(wait_for_seats(server, deadline_ns, server->setup.serve_timeout_ns), who);
+}
+
 enum tutti_status tutti_server_serve(struct tutti_server *server)
 {
-    if (server == NULL)
-        return error_set(TUTTI_INVALID_BUFFER, "tutti_server_serve: server is NULL");
-    return server->serve != NULL ? serve_wait(server->serve, UINT64_MAX) : TUTTI_OK;
+    return serve_until(server, UINT64_MAX, "tutti_server_serve");
+}
+
+enum tutti_status tutti_server_serve_for(struct tutti_server *server, uint64_t wait_ns)
+{
+    return serve_until(server, after(wait_ns), "tutti_server_serve_for");
 }
 
 enum tutti_status tutti_server_save(struct tutti_server *server, const char *folder)
@@ -252,24 +359,30 @@ enum tutti_status tutti_server_save(struct tutti_server *server, const char *fol
     if (server == NULL || folder == NULL)
         return error_set(TUTTI_INVALID_BUFFER, "%s: %s is NULL", who,
                          server == NULL ? "server" : "folder");
-    if (server->serve == NULL)
+    if (server->seats[0] == NULL)
         return error_set(TUTTI_INVALID_RANK, "%s: rank %d is no server", who, server->rank);
-    const uint64_t now = clock_now_ns(), timeout = server->setup.timeout_ns;
-    const uint64_t deadline = timeout < INT64_MAX - now ? now + timeout : INT64_MAX;
-    const enum tutti_status status = serve_save(server->serve, folder, deadline);
-    return say_where(status, who);
+    const uint64_t deadline = after(server->setup.timeout_ns);
+    for (int copy = 0; copy < SEATS; copy++)
+        if (server->seats[copy] != NULL)
+            TRY(say_where(serve_save(server->seats[copy], folder, deadline), who));
+    return TUTTI_OK;
+}
+
+/* On a seat that some worker has not left. */
+static enum tutti_status say_who_is_there(const struct tutti_server *server)
+{
+    const bool has_first = serve_wait(server->seats[0], 0, 0) == TUTTI_IN_PROGRESS;
+    return serve_say_who_is_there(server->seats[has_first ? 0 : 1]);
 }
 
 enum tutti_status tutti_server_free(struct tutti_server *server)
 {
     if (server == NULL) return TUTTI_OK;
     enum tutti_status status = worker_free(server->worker_end);
-    if (server->serve != NULL) {
-        const uint64_t now = clock_now_ns(), timeout = server->setup.timeout_ns;
-        const enum tutti_status waited =
-            serve_wait(server->serve, timeout < UINT64_MAX - now ? now + timeout : UINT64_MAX);
-        if (status == TUTTI_OK) status = waited;
-    }
+    enum tutti_status waited = wait_for_seats(server, after(server->setup.timeout_ns), 0);
+    if (waited == TUTTI_IN_PROGRESS) waited = say_who_is_there(server);
+    waited = say_where(waited, "tutti_server_free");
+    if (status == TUTTI_OK) status = waited;
     server_free(server);
     return status;
 }
@@ -316,11 +429,10 @@ static enum tutti_status check_finite(const char *who, size_t p, const struct di
 {
     const float *const values = part->values;
     const size_t count = table->is_rows ? part->row_count * table->width : table->width;
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(values[i]))
-            return error_set(TUTTI_INVALID_BUFFER,
-                             "%s: parts[%zu].values[%zu], for table '%s', is %g", who, p, i,
-                             table->name, (double)values[i]);
+    const size_t end = finite_end(count, values);
+    if (end < count)
+        return error_set(TUTTI_INVALID_BUFFER, "%s: parts[%zu].values[%zu], for table '%s', is %g",
+                         who, p, end, table->name, (double)values[end]);
     return TUTTI_OK;
 }
 
@@ -353,7 +465,7 @@ static enum tutti_status check_part(const char *who, const struct server_divisio
 static enum tutti_status prepare(struct tutti_server *server, enum worker_call call,
                                  const char *who, const struct tutti_server_part *parts,
                                  size_t part_count, const struct tutti_server_call_options *options,
-                                 struct tutti_server_operation **operation)
+                                 bool stays, struct tutti_server_operation **operation)
 {
     struct tutti_server_call_options own;
     *operation = NULL;
@@ -366,18 +478,18 @@ static enum tutti_status prepare(struct tutti_server *server, enum worker_call c
         return error_set(TUTTI_INVALID_BUFFER, "%s: parts is NULL", who);
     for (size_t p = 0; p < part_count; p++)
         TRY(check_part(who, &server->setup.division, call, p, &parts[p]));
-    return worker_prepare(server->worker_end, call, who, parts, part_count, &own, operation);
+    return worker_prepare(server->worker_end, call, who, parts, part_count, &own, stays, operation);
 }
 
 static enum tutti_status start(struct tutti_server *server, enum worker_call call, const char *who,
                                const struct tutti_server_part *parts, size_t part_count,
-                               const struct tutti_server_call_options *options,
+                               const struct tutti_server_call_options *options, bool stays,
                                struct tutti_server_operation **operation)
 {
     struct tutti_server_operation *own;
     if (operation == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: operation is NULL", who);
     *operation = NULL;
-    TRY(prepare(server, call, who, parts, part_count, options, &own));
+    TRY(prepare(server, call, who, parts, part_count, options, stays, &own));
     const enum tutti_status status = worker_check_launch(server->worker_end, who, 1, false);
     if (status != TUTTI_OK) {
         worker_drop(own);
@@ -394,7 +506,7 @@ static enum tutti_status start_and_wait(struct tutti_server *server, enum worker
                                         const struct tutti_server_call_options *options)
 {
     struct tutti_server_operation *operation;
-    TRY(start(server, call, who, parts, part_count, options, &operation));
+    TRY(start(server, call, who, parts, part_count, options, true, &operation));
     return worker_finish(&operation, true);
 }
 
@@ -424,7 +536,16 @@ enum tutti_status tutti_server_push_start(struct tutti_server *server,
                                           const struct tutti_server_call_options *options,
                                           struct tutti_server_operation **operation)
 {
-    return start(server, WORKER_PUSH, "tutti_server_push_start", parts, part_count, options,
+    return start(server, WORKER_PUSH, "tutti_server_push_start", parts, part_count, options, false,
+                 operation);
+}
+
+enum tutti_status tutti_server_set_start(struct tutti_server *server,
+                                         const struct tutti_server_part *parts, size_t part_count,
+                                         const struct tutti_server_call_options *options,
+                                         struct tutti_server_operation **operation)
+{
+    return start(server, WORKER_SET, "tutti_server_set_start", parts, part_count, options, false,
                  operation);
 }
 
@@ -433,7 +554,7 @@ enum tutti_status tutti_server_pull_start(struct tutti_server *server,
                                           const struct tutti_server_call_options *options,
                                           struct tutti_server_operation **operation)
 {
-    return start(server, WORKER_PULL, "tutti_server_pull_start", parts, part_count, options,
+    return start(server, WORKER_PULL, "tutti_server_pull_start", parts, part_count, options, false,
                  operation);
 }
 
@@ -464,6 +585,24 @@ enum tutti_status tutti_server_tick(struct tutti_server *server,
     return worker_finish(&operation, true);
 }
 
+/* Waits for all operations, and returns the first failure, with its message. The last one is over last, so
+ * one wait is for all. */
+static enum tutti_status finish_all(enum tutti_status before,
+                                    struct tutti_server_operation **operations, int count)
+{
+    enum tutti_status status = before;
+    char message[ERROR_TEXT_MAX];
+    error_copy(message, sizeof message);
+    for (int i = count - 1; i >= 0; i--) {
+        if (operations[i] == NULL) continue;
+        const enum tutti_status one = worker_finish(&operations[i], true);
+        if (one == TUTTI_OK || before != TUTTI_OK) continue;
+        status = one;
+        error_copy(message, sizeof message);
+    }
+    return status == TUTTI_OK ? TUTTI_OK : error_set(status, "%s", message);
+}
+
 enum tutti_status tutti_server_push_pull(struct tutti_server *server,
                                          const struct tutti_server_part *pushed, size_t pushed_count,
                                          const struct tutti_server_part *pulled, size_t pulled_count,
@@ -472,11 +611,12 @@ enum tutti_status tutti_server_push_pull(struct tutti_server *server,
     static const char who[] = "tutti_server_push_pull";
     struct tutti_server_operation *push = NULL, *tick = NULL, *pull = NULL;
     TRY(check_server(who, server));
+    const bool is_pushed = worker_is_unfinished(server->worker_end);
     enum tutti_status status = worker_check_launch(server->worker_end, who, 3, true);
-    if (status == TUTTI_OK && pushed_count > 0)
-        status = prepare(server, WORKER_PUSH, who, pushed, pushed_count, options, &push);
+    if (status == TUTTI_OK && pushed_count > 0 && !is_pushed)
+        status = prepare(server, WORKER_PUSH, who, pushed, pushed_count, options, true, &push);
     if (status == TUTTI_OK && pulled_count > 0)
-        status = prepare(server, WORKER_PULL, who, pulled, pulled_count, options, &pull);
+        status = prepare(server, WORKER_PULL, who, pulled, pulled_count, options, true, &pull);
     if (status != TUTTI_OK) {
         worker_drop(push);
         worker_drop(pull);
@@ -484,23 +624,15 @@ enum tutti_status tutti_server_push_pull(struct tutti_server *server,
     }
     if (push != NULL) worker_launch(push);
     status = start_tick(server, who, options, &tick);
-    if (status == TUTTI_OK && pull != NULL) {
+    const bool has_ended = status == TUTTI_OK;
+    if (has_ended && pull != NULL) {
         worker_launch(pull);
     } else {
         worker_drop(pull);
         pull = NULL;
     }
-    struct tutti_server_operation **const started[] = {&push, &tick, &pull};
-    for (int i = 0; i < 3; i++) {
-        if (*started[i] == NULL) continue;
-        char message[ERROR_TEXT_MAX];
-        error_copy(message, sizeof message);
-        const enum tutti_status one = worker_finish(started[i], true);
-        if (status == TUTTI_OK)
-            status = one;
-        else
-            (void)!error_set(status, "%s", message);
-    }
+    status = finish_all(status, (struct tutti_server_operation *[]){push, tick, pull}, 3);
+    if (has_ended && status == TUTTI_TIMEOUT) worker_leave_unfinished(server->worker_end);
     return status;
 }
 
@@ -522,6 +654,22 @@ enum tutti_status tutti_server_test(struct tutti_server_operation **operation)
     return finish(operation, "tutti_server_test", false);
 }
 
+enum tutti_status tutti_server_change_mode(struct tutti_server *server,
+                                           const struct tutti_server_change *change,
+                                           const struct tutti_server_call_options *options)
+{
+    static const char who[] = "tutti_server_change_mode";
+    struct tutti_server_change own = TUTTI_SERVER_CHANGE_INIT;
+    struct tutti_server_call_options how;
+    struct worker_clock_rule rule;
+    TRY(check_server(who, server));
+    TRY(read_options(who, options, &how));
+    if (change == NULL) return error_set(TUTTI_INVALID_OPTIONS, "%s: change is NULL", who);
+    TRY(SIZED_READ("tutti_server_change_mode: change", tutti_server_change, change, &own));
+    TRY(server_rule_of(who, &own, server->setup.division.worker_count, &rule));
+    return worker_change(server->worker_end, who, &rule, &how);
+}
+
 /* -------------------------------------------------------------------------------------- results */
 
 enum tutti_status tutti_server_step_read(struct tutti_server *server, uint64_t number, int *ranks,
@@ -539,16 +687,29 @@ enum tutti_status tutti_server_step_read(struct tutti_server *server, uint64_t n
     return TUTTI_OK;
 }
 
+/* Requests of both seats, and steps and workers of the first. */
+static void add_counters(struct serve *seat, bool is_first, struct tutti_server_counters *sum)
+{
+    struct tutti_server_counters served;
+    serve_count(seat, &served);
+    sum->pushes += served.pushes;
+    sum->pulls += served.pulls;
+    sum->bytes += served.bytes;
+    sum->duplicates += served.duplicates;
+    sum->refused += served.refused;
+    if (is_first) sum->steps = served.steps, sum->workers = served.workers;
+}
+
 enum tutti_status tutti_server_count(const struct tutti_server *server,
                                      struct tutti_server_counters *counters)
 {
     static const char who[] = "tutti_server_count";
-    struct tutti_server_counters own = {0}, served = {0};
+    struct tutti_server_counters own = {0};
     if (server == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: server is NULL", who);
     TRY(SIZED_CHECK_RESULT("tutti_server_count: counters", tutti_server_counters, counters));
     const size_t bytes = counters->size_bytes;
-    if (server->serve != NULL) serve_count(server->serve, &served);
-    own = served;
+    for (int copy = 0; copy < SEATS; copy++)
+        if (server->seats[copy] != NULL) add_counters(server->seats[copy], copy == 0, &own);
     if (server->worker_end != NULL) worker_count(server->worker_end, &own);
     SIZED_WRITE(tutti_server_counters, counters, bytes, &own);
     return TUTTI_OK;

@@ -67,6 +67,32 @@ size_t server_reply_bytes(const struct server_division *division,
     return bytes;
 }
 
+size_t server_alone_bytes(const struct server_division *division,
+                          const struct server_request *request,
+                          const struct server_request_part *part)
+{
+    uint64_t elements;
+    if (!has_parts(request->kind) || request->encoding != TUTTI_ENCODING_NONE ||
+        !elements_of(division, part, &elements))
+        return 0;
+    const bool has_rows = part->is_rows && request->kind != SERVER_PULL;
+    const size_t bytes = elements * sizeof(float) + (has_rows ? part->count * sizeof(int64_t) : 0);
+    return bytes >= SERVER_ALONE_BYTES ? bytes : 0;
+}
+
+size_t server_rest_bytes(const struct server_division *division,
+                         const struct server_request *request,
+                         const struct server_request_part *parts)
+{
+    const bool is_pull = request->kind == SERVER_PULL;
+    size_t bytes = is_pull ? server_reply_bytes(division, request, parts) : request->payload_bytes;
+    for (size_t i = 0; i < request->part_count; i++) {
+        const size_t alone = server_alone_bytes(division, request, &parts[i]);
+        if (alone > 0) bytes -= is_pull ? alone : padded(alone);
+    }
+    return bytes;
+}
+
 /* ------------------------------------------------------------------------------------- requests */
 
 static enum tutti_status check_head(const struct server_ends *ends,
@@ -104,7 +130,7 @@ static enum tutti_status check_part(const struct server_ends *ends,
                          table->is_rows ? "one of rows" : "a dense tensor");
     if (part->is_rows) return TUTTI_OK;
     uint64_t first, share;
-    division_dense(division, part->table, ends->server, &first, &share);
+    division_dense(division, part->table, division_share(division, ends->seat), &first, &share);
     if (part->count != share)
         return error_set(TUTTI_MISMATCH,
                          "it has %" PRIu64 " elements of '%s', of which this server has %" PRIu64,
@@ -136,6 +162,32 @@ static enum tutti_status check_parts(const struct server_ends *ends,
     return TUTTI_OK;
 }
 
+/* Between seats. */
+static enum tutti_status check_seats(const struct server_ends *ends,
+                                     const struct server_request *request)
+{
+    const uint64_t workers = (uint64_t)ends->division->worker_count;
+    const unsigned kind = request->kind;
+    const bool has_worker =
+        kind == SERVER_HAS || kind == SERVER_LOST || kind == SERVER_LEFT || kind == SERVER_KEPT;
+    const bool has_clock = division_share(ends->division, ends->seat) == 0;
+    if (has_worker && request->number >= workers)
+        return error_set(TUTTI_MISMATCH, "it is about worker %" PRIu64, request->number);
+    if (kind == SERVER_GONE && request->number >= (uint64_t)division_seats(ends->division))
+        return error_set(TUTTI_MISMATCH, "it is about seat %" PRIu64, request->number);
+    const bool ends_round = kind == SERVER_CHANGED || kind == SERVER_KEPT;
+    const bool is_for_clock = kind == SERVER_HAS || kind == SERVER_CONFIRM || kind == SERVER_RESUME;
+    if ((is_for_clock || ends_round) && !has_clock)
+        return error_set(TUTTI_MISMATCH, "it is for a seat with a clock");
+    if (ends_round && request->left_count > workers - (kind == SERVER_KEPT))
+        return error_set(TUTTI_MISMATCH, "it is about %" PRIu64 " workers", request->left_count);
+    if (kind == SERVER_DECIDED && (request->left_count == 0 || request->left_count > workers))
+        return error_set(TUTTI_MISMATCH, "it decides with %" PRIu64 " workers", request->left_count);
+    if ((kind == SERVER_DECIDED || kind == SERVER_LEFT) && request->sequence == 0)
+        return error_set(TUTTI_MISMATCH, "it is an entry without an index");
+    return TUTTI_OK;
+}
+
 static enum tutti_status check_rest(const struct server_ends *ends,
                                     const struct server_request *request)
 {
@@ -145,14 +197,11 @@ static enum tutti_status check_rest(const struct server_ends *ends,
     if (request->part_count != 0 || request->payload_bytes != payload)
         return error_set(TUTTI_MISMATCH, "its payload has %" PRIu64 " bytes, not %" PRIu64,
                          request->payload_bytes, payload);
-    if ((request->kind == SERVER_HAS || request->kind == SERVER_LOST) && request->number >= workers)
-        return error_set(TUTTI_MISMATCH, "it is about worker %" PRIu64, request->number);
-    if (request->kind == SERVER_HAS && ends->server != 0)
-        return error_set(TUTTI_MISMATCH, "it is for server 0");
-    if (request->kind == SERVER_DECIDED &&
-        (ends->server == 0 || request->left_count == 0 || request->left_count > workers))
-        return error_set(TUTTI_MISMATCH, "it decides with %" PRIu64 " workers", request->left_count);
-    return TUTTI_OK;
+    if (request->kind == SERVER_CHANGE &&
+        (division_share(ends->division, ends->seat) != 0 || request->left_count > workers))
+        return error_set(TUTTI_MISMATCH, "it asks seat %d for a quorum of %" PRIu64, ends->seat,
+                         request->left_count);
+    return ends->is_from_server ? check_seats(ends, request) : TUTTI_OK;
 }
 
 enum tutti_status server_request_read(const struct server_ends *ends, const void *bytes,
@@ -163,8 +212,10 @@ enum tutti_status server_request_read(const struct server_ends *ends, const void
         return error_set(TUTTI_MISMATCH, "it has %zu bytes, too few for a request", size);
     memcpy(request, bytes, sizeof *request);
     TRY(check_head(ends, request));
-    if (request->part_count > TUTTI_SERVER_PARTS ||
-        size != sizeof *request + request->part_count * sizeof *parts)
+    const size_t whole = sizeof *request + (size_t)request->part_count * sizeof *parts;
+    const bool fits = size == whole || (request->payload_bytes <= SERVER_INLINE_BYTES &&
+                                        size == whole + request->payload_bytes);
+    if (request->part_count > TUTTI_SERVER_PARTS || !fits)
         return error_set(TUTTI_MISMATCH, "it has %zu bytes, and %u parts", size,
                          request->part_count);
     if (!has_parts(request->kind)) return check_rest(ends, request);
@@ -182,7 +233,8 @@ enum tutti_status server_rows_check(const struct server_ends *ends, size_t table
                              "row %" PRId64 " of table '%s' is out of range: it has %" PRIu64
                              " rows",
                              rows[i], of->name, of->row_count);
-        if (division_of_row(ends->division, (uint64_t)rows[i]) != ends->server)
+        if (division_of_row(ends->division, (uint64_t)rows[i]) !=
+            division_share(ends->division, ends->seat))
             return error_set(TUTTI_INVALID_COUNT,
                              "row %" PRId64 " of table '%s' is not on this server", rows[i],
                              of->name);
@@ -194,9 +246,12 @@ enum tutti_status server_rows_check(const struct server_ends *ends, size_t table
 
 enum tutti_status server_reply_read(struct server_reply *reply, size_t size, size_t payload_max)
 {
-    if (size != sizeof *reply || reply->magic != SERVER_MAGIC || reply->version != SERVER_VERSION ||
+    if (size < sizeof *reply || reply->magic != SERVER_MAGIC || reply->version != SERVER_VERSION ||
         reply->status >= STATUS_COUNT || reply->status == TUTTI_IN_PROGRESS ||
         reply->payload_bytes > payload_max)
+        return error_set(TUTTI_INTERNAL, "the server's answer makes no sense");
+    const bool is_inline = reply->status == TUTTI_OK && reply->payload_bytes <= SERVER_INLINE_BYTES;
+    if (size != sizeof *reply + (is_inline ? reply->payload_bytes : 0))
         return error_set(TUTTI_INTERNAL, "the server's answer makes no sense");
     if (reply->status == TUTTI_OK) return TUTTI_OK;
     reply->text[sizeof reply->text - 1] = 0;

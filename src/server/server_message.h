@@ -3,12 +3,18 @@
  *     worker                                                  server
  *       request, and the parts it is about   ── REQUEST ──►     checked; then room for its payload
  *       its payload, if it has one           ── PAYLOAD ──►
+ *       ..                                   ── PAYLOAD ──►
  *                                            ◄── tag ───        reply
  *                                            ◄── tag + 1 ──     payload, if it is OK and has one
+ *                                            ◄── tag + 1 ──     ..
  *
  * REQUEST and PAYLOAD are the tags of messages. Payloads of a push or set: part by part the rows
  * (int64, if there are any) and then the values, each padded to 8 bytes. Payload of a pull: the
  * rows; its reply has the values, part by part, without gaps.
+ *
+ * A small payload goes with its request or reply, in one message. Of a larger one, each large part
+ * is a message of its own, so that it goes straight from the memory where it is to the memory
+ * where it is wanted; all other parts are one message, which goes first.
  *
  * Numbers are those of the machine. All that a peer sends is copied once and checked here before
  * anything is done with it.
@@ -25,8 +31,13 @@
 #include "tutti/encode.h"
 #include "tutti/server.h"
 
-enum { SERVER_MAGIC = 0x53545554, SERVER_VERSION = 1 };
+enum { SERVER_MAGIC = 0x53545554, SERVER_VERSION = 2 };
 enum { SERVER_TAG_REQUEST = 0, SERVER_TAG_PAYLOAD = 1, SERVER_TAG_REPLY = 16 };
+/* Payloads of at most so many bytes go with their request or reply; parts of at least so many go alone. */
+enum { SERVER_INLINE_BYTES = 4096, SERVER_ALONE_BYTES = 32768 };
+/* Between two seats, which may be on one rank: instead of TAG_REQUEST, by the receiver; TAG_PAYLOAD
+ * is one more. */
+enum { SERVER_TAG_TO_HIGHER = 2, SERVER_TAG_TO_LOWER = 4 };
 /* Requests of a worker that a server has not answered yet. Each has two tags, from TAG_REPLY on. */
 enum { SERVER_SLOTS = 64 };
 
@@ -37,26 +48,38 @@ enum server_kind {
     SERVER_TICK,
     SERVER_RECORD,  /* which workers were in a step */
     SERVER_LEAVE,   /* the worker goes */
-    SERVER_HAS,     /* to server 0: this server has the whole update of a worker's clock */
-    SERVER_LOST,    /* between servers: a worker is gone */
-    SERVER_DECIDED, /* from server 0: a step; the payload is the set of its members */
-    SERVER_OVER, /* between servers: to server 0: all workers are gone; from it: from all servers */
+    SERVER_CHANGE,  /* to seats with a clock: the worker asks for another rule of the clock */
+    SERVER_HAS,     /* to seats with a clock: this seat has the whole update of a worker's clock */
+    SERVER_LOST,    /* to these: a worker is gone; from the leader: an entry */
+    SERVER_LEFT,    /* an entry: a worker has left */
+    SERVER_DECIDED, /* an entry: a step; the payload is the set of its members */
+    SERVER_CHANGED, /* to the standby: all workers asked for another rule, and it holds */
+    SERVER_KEPT,    /* to the standby: two workers asked for different rules, and none changes */
+    SERVER_CONFIRM, /* from the standby: it has heard an entry, or one of these two */
+    SERVER_RESUME, /* to the standby: the leader is gone, and this seat has heard so many entries */
+    SERVER_GONE,   /* from the leader: a seat is gone */
+    SERVER_OVER,   /* to the leader: all workers are gone; from it: from all seats */
     SERVER_KIND_END
 };
 
 struct server_request {
     uint32_t magic;
     uint16_t version, kind;
-    uint64_t sequence; /* of this worker's requests to this server, from 1; 0 between servers */
-    uint64_t clock; /* PUSH, SET: in which the worker is; TICK, HAS: that ends; PULL: that are over */
-    uint64_t number; /* HAS, LOST: the worker; RECORD, DECIDED: the step; DECIDED: see left_count */
+    /* Of this worker's requests to this server, from 1. Between seats the index of an entry
+     * (membership/step_leader.h); 0: it is none. */
+    uint64_t sequence;
+    uint64_t clock; /* PUSH, SET: in which the worker is; TICK, HAS: that ends; PULL: that are over;
+                       CHANGE, CHANGED, KEPT, and CONFIRM of these two: the round of changes */
+    uint64_t number; /* HAS, LOST, LEFT: the worker; RECORD, DECIDED: the step; GONE: the seat; CHANGE,
+                        CHANGED: the staleness; KEPT: a worker */
     uint64_t timeout_ns; /* TICK, PULL: from when it comes; 0: none */
     uint64_t payload_bytes;
     uint32_t part_count;
     int32_t priority;
     uint32_t slot;
-    uint32_t encoding;   /* PUSH, SET: of values */
-    uint64_t left_count; /* DECIDED: workers that were left */
+    uint32_t encoding; /* PUSH, SET: of values */
+    uint64_t left_count; /* DECIDED, LOST, LEFT: workers that were left; CHANGE, CHANGED: the quorum, or 0;
+                          * KEPT: the other worker; GONE: 0: the tables are no longer complete */
 };
 static_assert(sizeof(struct server_request) == 72, "no padding");
 
@@ -86,7 +109,7 @@ static_assert(sizeof(struct server_reply) == 256, "no padding");
 /* The sender of a request, and its receiver. */
 struct server_ends {
     const struct server_division *division;
-    int server; /* that gets it */
+    int seat; /* that gets it */
     bool is_from_server;
 };
 
@@ -96,7 +119,18 @@ bool server_part_bytes(const struct server_division *division, const struct serv
                        const struct server_request_part *part, size_t *row_bytes,
                        size_t *value_bytes);
 
-/* Takes a request of `size` bytes apart. parts: room for TUTTI_SERVER_PARTS. VERSION: of another
+/* Bytes of a part in a message of its own, or 0 if it goes with others: of the payload of a request that is
+ * measured, or, of a PULL, of its reply's. */
+size_t server_alone_bytes(const struct server_division *division,
+                          const struct server_request *request,
+                          const struct server_request_part *part);
+/* The same of all parts that go with others: of the payload of a request, or of a PULL's reply. */
+size_t server_rest_bytes(const struct server_division *division,
+                         const struct server_request *request,
+                         const struct server_request_part *parts);
+
+/* Takes a request of `size` bytes apart, with which its payload may have come; that is behind the parts.
+ * parts: room for TUTTI_SERVER_PARTS. VERSION: of another
  * library. MISMATCH: it makes no sense for this server; the message says why. Pure. */
 enum tutti_status server_request_read(const struct server_ends *ends, const void *bytes,
                                       size_t size, struct server_request *request,
@@ -109,8 +143,8 @@ size_t server_reply_bytes(const struct server_division *division,
                           const struct server_request *request,
                           const struct server_request_part *parts);
 
-/* INTERNAL: not a reply, or of more than payload_max bytes; otherwise its status, with the
- * text as this thread's message. */
+/* INTERNAL: not a reply, or with a payload of more than payload_max bytes, or of some bytes that have not come with
+ * it as they must; otherwise its status, with the text as this thread's message. */
 enum tutti_status server_reply_read(struct server_reply *reply, size_t size, size_t payload_max);
 
 #endif

@@ -37,10 +37,11 @@ static void check_parts(const struct server_ends *ends, const struct server_requ
         payload += rows + values;
         if (parts[i].is_rows) continue;
         uint64_t first, share;
-        division_dense(&division, parts[i].table, ends->server, &first, &share);
+        division_dense(&division, parts[i].table, ends->seat, &first, &share);
         must(parts[i].count == share && first + share <= tables[parts[i].table].width);
     }
     must(payload == request->payload_bytes && payload <= division.payload_max);
+    must(server_rest_bytes(&division, request, parts) <= division.payload_max);
     must(server_reply_bytes(&division, request, parts) <= division.payload_max);
 }
 
@@ -52,18 +53,18 @@ static void check_rows(const struct server_ends *ends, const uint8_t *data, size
     memcpy(rows, data, count * sizeof *rows);
     if (server_rows_check(ends, 2, count, rows) != TUTTI_OK) return;
     for (size_t i = 0; i < count; i++)
-        must(rows[i] >= 0 && rows[i] < 100 && rows[i] % 3 == ends->server);
+        must(rows[i] >= 0 && rows[i] < 100 && rows[i] % 3 == ends->seat);
 }
 
 static void read_reply(const uint8_t *data, size_t bytes)
 {
     struct server_reply reply = {0};
-    const size_t room = bytes > 300 ? 64 : 0;
-    const size_t size = bytes < sizeof reply ? bytes : sizeof reply;
-    memcpy(&reply, data, size);
+    const size_t room = 64, size = bytes < sizeof reply + room ? bytes : sizeof reply + room;
+    memcpy(&reply, data, size < sizeof reply ? size : sizeof reply);
     const enum tutti_status status = server_reply_read(&reply, size, room);
     must((unsigned)status < STATUS_COUNT);
-    if (status == TUTTI_OK) must(size == sizeof reply && reply.payload_bytes <= room);
+    if (status == TUTTI_OK)
+        must(size == sizeof reply + reply.payload_bytes && size <= sizeof reply + room);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -84,6 +85,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     else
         must(request.part_count == 0 &&
              request.payload_bytes <= rank_set_words(70) * sizeof(uint64_t));
-    if (request.kind == SERVER_HAS || request.kind == SERVER_LOST) must(request.number < 70);
+    if (request.kind == SERVER_HAS || request.kind == SERVER_LOST || request.kind == SERVER_LEFT)
+        must(request.number < 70);
+    if (request.kind == SERVER_GONE) must(request.number < 3);
+    if (request.kind == SERVER_LEFT || request.kind == SERVER_DECIDED) must(request.sequence > 0);
+    if (request.kind == SERVER_CHANGE || request.kind == SERVER_CHANGED)
+        must(ends.seat == 0 && request.left_count <= 70);
+    if (request.kind == SERVER_KEPT)
+        must(ends.seat == 0 && request.number < 70 && request.left_count < 70);
     return 0;
 }

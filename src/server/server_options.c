@@ -10,7 +10,8 @@
 
 static const char WHO[] = "tutti_server_create";
 
-enum { TABLES_MAX = 4096 };
+/* So one call can name all of them. */
+enum { TABLES_MAX = TUTTI_SERVER_PARTS };
 #define QUEUE_BYTES (UINT64_C(256) << 20)
 /* More than any machine has, and sums of sizes below it fit. */
 #define QUEUE_BYTES_MAX (UINT64_C(1) << 52)
@@ -263,50 +264,69 @@ static enum tutti_status hash_all(struct server_setup *setup,
     for (int i = 0; i < division->worker_count; i++)
         hashes[SERVER_WORKERS] = hash_take(hashes[SERVER_WORKERS], (uint64_t)setup->worker_ranks[i]);
     const uint64_t rest[] = {setup->rule.staleness, (uint64_t)setup->rule.quorum, setup->averages,
-                             division->payload_max};
+                             division->payload_max, (uint64_t)division->backup_count};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
         hashes[SERVER_REST] = hash_take(hashes[SERVER_REST], rest[i]);
     return TUTTI_OK;
 }
 
-static enum tutti_status read_mode(struct server_setup *setup,
-                                   const struct tutti_server_options *options)
+enum tutti_status server_rule_of(const char *who, const struct tutti_server_change *change,
+                                 int worker_count, struct worker_clock_rule *rule)
 {
-    switch (options->mode) {
+    *rule = (struct worker_clock_rule){0};
+    switch (change->mode) {
     case TUTTI_SERVER_SYNCHRONOUS: return TUTTI_OK;
-    case TUTTI_SERVER_ASYNCHRONOUS: setup->rule.staleness = WORKER_CLOCK_UNBOUNDED; return TUTTI_OK;
+    case TUTTI_SERVER_ASYNCHRONOUS: rule->staleness = WORKER_CLOCK_UNBOUNDED; return TUTTI_OK;
     case TUTTI_SERVER_BOUNDED:
-        if (options->staleness < 0)
+        if (change->staleness < 0)
             return error_set(TUTTI_INVALID_OPTIONS,
-                             "%s: mode BOUNDED needs a staleness of 0 or more; it is %d", WHO,
-                             options->staleness);
-        setup->rule.staleness = (uint64_t)options->staleness;
+                             "%s: mode BOUNDED needs a staleness of 0 or more; it is %d", who,
+                             change->staleness);
+        rule->staleness = (uint64_t)change->staleness;
         return TUTTI_OK;
     case TUTTI_SERVER_QUORUM:
-        if (options->quorum < 1 || options->quorum > setup->division.worker_count)
+        if (change->quorum < 1 || change->quorum > worker_count)
             return error_set(TUTTI_INVALID_OPTIONS,
                              "%s: mode QUORUM needs a quorum from 1 to the number of workers, %d; "
                              "it is %d",
-                             WHO, setup->division.worker_count, options->quorum);
-        setup->rule.quorum = options->quorum;
+                             who, worker_count, change->quorum);
+        rule->quorum = change->quorum;
         return TUTTI_OK;
     }
-    return error_set(TUTTI_INVALID_OPTIONS, "%s: mode %d is unknown", WHO, (int)options->mode);
+    return error_set(TUTTI_INVALID_OPTIONS, "%s: mode %d is unknown", who, (int)change->mode);
+}
+
+static enum tutti_status read_backups(struct server_setup *setup,
+                                      const struct tutti_server_options *options)
+{
+    if (options->backups < 0 || options->backups > 1)
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: backups is %d; 0 and 1 are possible", WHO,
+                         options->backups);
+    if (options->backups == 1 && setup->division.server_count < 2)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "%s: backups need at least 2 servers; server_count is %d", WHO,
+                         setup->division.server_count);
+    setup->division.backup_count = options->backups;
+    return TUTTI_OK;
 }
 
 enum tutti_status server_setup_init(struct server_setup *setup,
                                     const struct tutti_server_options *options,
                                     struct tutti_comm *comm)
 {
-    *setup =
-        (struct server_setup){.averages = options->average != 0, .timeout_ns = options->timeout_ns};
+    *setup = (struct server_setup){.averages = options->average != 0,
+                                   .timeout_ns = options->timeout_ns,
+                                   .serve_timeout_ns = options->serve_timeout_ns};
     setup->division.payload_max = options->queue_bytes != 0 ? options->queue_bytes : QUEUE_BYTES;
     if (setup->division.payload_max > QUEUE_BYTES_MAX)
         setup->division.payload_max = QUEUE_BYTES_MAX;
     TRY(copy_ranks(setup, options, tutti_comm_size(comm)));
     TRY(copy_tables(setup, options));
     TRY(check_tables(setup, options));
-    TRY(read_mode(setup, options));
+    const struct tutti_server_change mode = {
+        .mode = options->mode, .staleness = options->staleness, .quorum = options->quorum};
+    TRY(server_rule_of(WHO, &mode, setup->division.worker_count, &setup->rule));
+    TRY(read_backups(setup, options));
     return hash_all(setup, options);
 }
 
@@ -336,7 +356,7 @@ static int find_other(const struct word *words, int size, int *what)
 enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
                                      enum tutti_status status, const uint64_t hashes[SERVER_HASHES])
 {
-    static const char rest[] = "mode, staleness, quorum, average or queue_bytes";
+    static const char rest[] = "mode, staleness, quorum, average, queue_bytes or backups";
     static const char *const names[] = {[SERVER_TABLES] = "tables",
                                         [SERVER_RANKS] = "server_ranks",
                                         [SERVER_WORKERS] = "worker_ranks",

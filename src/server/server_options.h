@@ -21,7 +21,7 @@ struct server_setup {
     int *server_ranks, *worker_ranks;
     struct worker_clock_rule rule;
     bool averages;
-    uint64_t timeout_ns;
+    uint64_t timeout_ns, serve_timeout_ns;
     uint64_t hashes[SERVER_HASHES];
 };
 
@@ -30,6 +30,9 @@ struct server_setup {
 enum tutti_status server_setup_init(struct server_setup *setup,
                                     const struct tutti_server_options *options,
                                     struct tutti_comm *comm);
+/* The rule of a mode, for so many workers. INVALID_OPTIONS, with `who` in front of the message. */
+enum tutti_status server_rule_of(const char *who, const struct tutti_server_change *change,
+                                 int worker_count, struct worker_clock_rule *rule);
 void server_setup_release(struct server_setup *setup);
 /* The number of this rank among those; -1: it is none. */
 int server_setup_find(const int *ranks, int count, int rank);

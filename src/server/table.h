@@ -138,6 +138,12 @@ enum tutti_status table_read_dense(const struct table *table, uint64_t first, ui
 /* The same without a copy; valid until the next change of the table. */
 enum tutti_status table_view_dense(const struct table *table, uint64_t first, uint64_t count,
                                    const float **values);
+/* The same until table_let_go, which must come before the table is freed. A change meanwhile goes to a copy of the
+ * values, which the table has from then on. NO_MEMORY, here and for that change. */
+struct table_held;
+enum tutti_status table_hold_dense(struct table *table, uint64_t first, uint64_t count,
+                                   const float **values, struct table_held **held);
+void table_let_go(struct table_held *held);
 enum tutti_status table_write_dense(struct table *table, uint64_t first, uint64_t count,
                                     const float *values);
 /* One step of the optimizer for these elements: gradients[0][i] + gradients[1][i] + .., from left to

@@ -1,8 +1,11 @@
-/* Dense shares: elements in one piece of memory. */
+/* Dense shares: values in one piece of memory, so that they can be held while the table changes, and state in
+ * another. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
+#include "server/finite.h"
 #include "server/table_state.h"
 
 /* Gradients of so many elements are added up on the stack. */
@@ -14,9 +17,14 @@ static uint64_t stride_of(const struct table *table)
     return (table->spec.share + FLOATS_OF_A_LINE - 1) / FLOATS_OF_A_LINE * FLOATS_OF_A_LINE;
 }
 
-static uint64_t bytes_of(const struct table *table)
+static uint64_t value_bytes(const struct table *table)
 {
-    return stride_of(table) * (1 + table->state_count) * sizeof(float);
+    return stride_of(table) * sizeof(float);
+}
+
+static uint64_t state_bytes(const struct table *table)
+{
+    return value_bytes(table) * table->state_count;
 }
 
 static uint64_t ranges_of(const struct table *table)
@@ -42,15 +50,18 @@ enum tutti_status table_dense_init(struct table *table)
     if (spec->share > UINT64_C(1) << 56)
         return table_no_memory(table, "a share of so many elements");
     table->range_count = ranges_of(table);
-    table->values = table_memory_take(&table->memory, bytes_of(table));
+    table->values = table_memory_take(&table->memory, value_bytes(table));
     table->versions =
         table_memory_take(&table->memory, table->range_count * sizeof *table->versions);
-    if (table->values == NULL || table->versions == NULL) {
+    if (table->state_count > 0)
+        table->state[0] = table_memory_take(&table->memory, state_bytes(table));
+    if (table->values == NULL || table->versions == NULL ||
+        (table->state_count > 0 && table->state[0] == NULL)) {
         table_dense_release(table);
         return table_no_memory(table, "its share");
     }
-    for (unsigned s = 0; s < table->state_count; s++)
-        table->state[s] = table->values + (s + 1) * stride_of(table);
+    for (unsigned s = 1; s < table->state_count; s++)
+        table->state[s] = table->state[0] + s * stride_of(table);
     memset(table->versions, 0, table->range_count * sizeof *table->versions);
     set_initial(table);
     return TUTTI_OK;
@@ -58,10 +69,60 @@ enum tutti_status table_dense_init(struct table *table)
 
 void table_dense_release(struct table *table)
 {
-    table_memory_give(&table->memory, table->values, bytes_of(table));
+    table_memory_give(&table->memory, table->values, value_bytes(table));
+    table_memory_give(&table->memory, table->spare, value_bytes(table));
+    table_memory_give(&table->memory, table->state[0], state_bytes(table));
     table_memory_give(&table->memory, table->versions, table->range_count * sizeof *table->versions);
-    table->values = NULL;
+    table->values = table->spare = table->state[0] = NULL;
     table->versions = NULL;
+}
+
+/* --------------------------------------------------------------------------------------- holding */
+
+struct table_held {
+    struct table *table;
+    float *values;
+    unsigned count;
+};
+
+enum tutti_status table_hold_dense(struct table *table, uint64_t first, uint64_t count,
+                                   const float **values, struct table_held **held)
+{
+    TRY(table_view_dense(table, first, count, values));
+    if (table->held == NULL) {
+        table->held = malloc(sizeof *table->held);
+        if (table->held == NULL) return table_no_memory(table, "who reads it");
+        *table->held = (struct table_held){table, table->values, 0};
+    }
+    table->held->count++;
+    *held = table->held;
+    return TUTTI_OK;
+}
+
+void table_let_go(struct table_held *held)
+{
+    struct table *const table = held->table;
+    if (--held->count > 0) return;
+    if (held == table->held)
+        table->held = NULL;
+    else if (table->spare == NULL)
+        table->spare = held->values;
+    else
+        table_memory_give(&table->memory, held->values, value_bytes(table));
+    free(held);
+}
+
+enum tutti_status table_dense_own(struct table *table)
+{
+    if (table->held == NULL) return TUTTI_OK;
+    float *const copy =
+        table->spare != NULL ? table->spare : table_memory_take(&table->memory, value_bytes(table));
+    if (copy == NULL) return table_no_memory(table, "values while others are being read");
+    memcpy(copy, table->values, table->spec.share * sizeof *copy);
+    table->values = copy;
+    table->spare = NULL;
+    table->held = NULL;
+    return TUTTI_OK;
 }
 
 enum tutti_status table_dense_check(const struct table *table, uint64_t first, uint64_t count)
@@ -107,6 +168,7 @@ enum tutti_status table_write_dense(struct table *table, uint64_t first, uint64_
 {
     TRY(table_dense_check(table, first, count));
     if (count == 0) return TUTTI_OK;
+    TRY(table_dense_own(table));
     memcpy(table->values + (first - table->spec.first), values, count * sizeof *values);
     table_dense_mark(table, first - table->spec.first, count, table_changes(table));
     return TUTTI_OK;
@@ -119,7 +181,7 @@ static enum tutti_status check_gradients(const struct table *table, uint64_t fir
         return error_set(TUTTI_INVALID_COUNT, "table \"%s\": no gradients", table->name);
     if (!table->spec.refuses_nan) return TUTTI_OK;
     for (size_t l = 0; l < list_count; l++) {
-        const uint64_t at = table_find_nan(count, gradients[l]);
+        const uint64_t at = finite_end(count, gradients[l]);
         if (at < count)
             return error_set(TUTTI_INVALID_BUFFER,
                              "table \"%s\": the gradient of element %" PRIu64 " is %g", table->name,
@@ -147,6 +209,7 @@ enum tutti_status table_update_dense(struct table *table, uint64_t step, uint64_
 {
     TRY(table_dense_check(table, first, count));
     TRY(check_gradients(table, first, count, list_count, gradients));
+    TRY(table_dense_own(table));
     const struct table_step taken =
         table_step_of(&table->spec.optimizer, table_number_step(table, step));
     const uint64_t begin = first - table->spec.first;

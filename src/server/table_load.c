@@ -137,6 +137,7 @@ static enum tutti_status load_elements(struct tables *tables, const struct table
     if (first > table->spec.share || count > table->spec.share - first)
         return damaged("elements are beyond their share");
     body += RECORD_DENSE_HEAD_BYTES;
+    TRY(table_dense_own(table));
     record_swap(table->values + first, body, sizeof(float), count);
     for (unsigned s = 0; s < table->state_count; s++) {
         body += count * sizeof(float);

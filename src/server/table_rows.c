@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "server/finite.h"
 #include "server/table_state.h"
 
 /* So many rows ahead memory is asked for a row's number, and twice as many for its bucket. */
@@ -246,7 +247,7 @@ static enum tutti_status check_list(const struct table *table, const struct tabl
     const size_t width = table->spec.width;
     TRY(check_rows(table, list->count, list->rows));
     if (!table->spec.refuses_nan) return TUTTI_OK;
-    const size_t numbers = list->count * width, at = table_find_nan(numbers, list->values);
+    const size_t numbers = list->count * width, at = finite_end(numbers, list->values);
     if (at == numbers) return TUTTI_OK;
     return error_set(TUTTI_INVALID_BUFFER,
                      "table \"%s\": the gradient of row %" PRId64 " is %g at column %zu",

@@ -23,25 +23,6 @@ enum tutti_status table_no_memory(const struct table *table, const char *what)
                      table->tables->budget.max < UINT64_MAX ? ", which are limited" : "");
 }
 
-size_t table_find_nan(size_t count, const float *numbers)
-{
-    enum { PIECE = 256 };
-    for (size_t first = 0; first < count; first += PIECE) {
-        const size_t here = count - first < PIECE ? count - first : PIECE;
-        uint32_t exponent_max = 0;
-        for (size_t i = 0; i < here; i++) {
-            uint32_t bits;
-            memcpy(&bits, &numbers[first + i], sizeof bits);
-            bits &= 0x7f800000;
-            exponent_max = bits > exponent_max ? bits : exponent_max;
-        }
-        if (exponent_max < 0x7f800000) continue;
-        for (size_t i = first;; i++)
-            if (!isfinite(numbers[i])) return i;
-    }
-    return count;
-}
-
 uint64_t table_number_step(struct table *table, uint64_t step)
 {
     return step > 0 ? step : table_begin_step(table);

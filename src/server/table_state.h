@@ -22,8 +22,10 @@ struct table {
      * the second, .. */
     struct table_blocks blocks;
     struct table_index index;
-    /* A dense share, in one piece of memory: values, then state as in a record. */
+    /* A dense share: values; state, one piece of memory, as in a record. */
     float *values;
+    struct table_held *held; /* of these values; NULL: nobody holds them */
+    float *spare;            /* memory for a copy of them; NULL: there is none yet */
     float *state[TABLE_STATE_MAX];
     uint64_t *versions; /* of its ranges */
     size_t range_count;
@@ -46,8 +48,6 @@ static inline uint64_t table_changes(struct table *table)
 enum tutti_status table_check_kind(const struct table *table, enum table_kind wanted);
 /* NO_MEMORY, with a message that says for what. */
 enum tutti_status table_no_memory(const struct table *table, const char *what);
-/* The first number that is NaN or infinite, or count. */
-size_t table_find_nan(size_t count, const float *numbers);
 /* The number of the step that the caller asks for: a new one if it gives 0. */
 uint64_t table_number_step(struct table *table, uint64_t step);
 
@@ -56,6 +56,8 @@ enum tutti_status table_dense_init(struct table *table);
 void table_dense_release(struct table *table);
 /* INVALID_COUNT: the share does not have all these elements. */
 enum tutti_status table_dense_check(const struct table *table, uint64_t first, uint64_t count);
+/* Must come before a change of values: those who hold them keep them as they are. NO_MEMORY. */
+enum tutti_status table_dense_own(struct table *table);
 /* Marks elements of the share, counted from its first one, as changed. */
 void table_dense_mark(struct table *table, uint64_t offset, uint64_t count, uint64_t version);
 

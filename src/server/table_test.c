@@ -408,6 +408,36 @@ static void steps_of_a_share_are_those_of_an_array(void **state)
     assert_memory_equal(found, values, sizeof values - 100 * sizeof(float));
 }
 
+static void values_that_are_held_stay_as_they_are(void **state)
+{
+    (void)state;
+    enum { COUNT = 20000 };
+    const struct table_spec spec = dense_of("d", COUNT, 0, COUNT, &adagrad);
+    struct table *const table = add(&spec);
+    static float before[COUNT], gradients[COUNT], after[COUNT];
+    const float *const lists[] = {gradients}, *seen[3];
+    struct table_held *held[3];
+    for (int i = 0; i < COUNT; i++) gradients[i] = (float)(i % 5) - 2;
+    assert_int_equal(table_read_dense(table, 0, COUNT, before), TUTTI_OK);
+    for (int round = 0; round < 3; round++) { /* in the first memory is taken */
+        const uint64_t used = table_use_of(table).used_bytes;
+        for (int h = 0; h < 2; h++)
+            assert_int_equal(table_hold_dense(table, 0, COUNT, &seen[h], &held[h]), TUTTI_OK);
+        assert_int_equal(table_update_dense(table, 0, 0, COUNT, 1, lists, 1), TUTTI_OK);
+        assert_int_equal(table_hold_dense(table, 100, 50, &seen[2], &held[2]), TUTTI_OK);
+        assert_memory_equal(seen[0], before, sizeof before);
+        assert_int_equal(table_read_dense(table, 0, COUNT, after), TUTTI_OK);
+        assert_memory_equal(seen[2], after + 100, 50 * sizeof *after);
+        assert_memory_not_equal(before, after, sizeof before);
+        table_let_go(held[1]);
+        assert_memory_equal(seen[0], before, sizeof before);
+        table_let_go(held[0]);
+        table_let_go(held[2]);
+        if (round > 0) assert_int_equal(table_use_of(table).used_bytes, used);
+        memcpy(before, after, sizeof before);
+    }
+}
+
 static void shares_may_be_empty(void **state)
 {
     (void)state;
@@ -557,6 +587,7 @@ int main(void)
         TEST(refused_updates_change_nothing),
         TEST(nan_passes_where_it_is_not_refused),
         TEST(steps_of_a_share_are_those_of_an_array),
+        TEST(values_that_are_held_stay_as_they_are),
         TEST(shares_may_be_empty),
         TEST(a_function_of_the_user_is_an_optimizer),
         TEST(memory_stays_near_the_payload),

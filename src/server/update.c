@@ -9,6 +9,7 @@ struct update_entry {
     struct update_entry *next;
     size_t table, count, width;
     bool is_set, is_rows;
+    struct block *block;
     int64_t *rows;
     float *values;
     uint64_t bytes;
@@ -21,6 +22,7 @@ void update_init(struct update *update)
 
 void update_entry_free(struct update_entry *entry)
 {
+    block_give(entry->block);
     free(entry);
 }
 
@@ -47,17 +49,22 @@ static size_t elements_of(const struct update_entry *entry)
 }
 
 struct update_entry *update_entry_create(size_t table, bool is_set, bool is_rows, size_t count,
-                                         size_t width)
+                                         size_t width, struct block *block)
 {
     const size_t elements = is_rows ? count * width : width;
     const size_t row_bytes = is_rows ? count * sizeof(int64_t) : 0;
-    const size_t bytes = sizeof(struct update_entry) + row_bytes + elements * sizeof(float);
-    struct update_entry *const entry = malloc(bytes);
+    struct update_entry *const entry = malloc(sizeof *entry);
     if (entry == NULL) return NULL;
-    int64_t *const rows = (int64_t *)(entry + 1);
-    *entry = (struct update_entry){NULL,   table,   count, width,
-                                   is_set, is_rows, rows,  (float *)((char *)rows + row_bytes),
-                                   bytes};
+    int64_t *const rows = block_memory(block);
+    *entry = (struct update_entry){.table = table,
+                                   .count = count,
+                                   .width = width,
+                                   .is_set = is_set,
+                                   .is_rows = is_rows,
+                                   .block = block,
+                                   .rows = rows,
+                                   .values = (float *)((char *)rows + row_bytes),
+                                   .bytes = sizeof *entry + row_bytes + elements * sizeof(float)};
     return entry;
 }
 

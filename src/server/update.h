@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/block.h"
 #include "server/table.h"
 
 struct update_entry; /* one part of a push or set */
@@ -33,10 +34,11 @@ void update_clear(struct update *update);
 /* Moves all from one update to another, which is empty. */
 void update_move(struct update *from, struct update *to);
 
-/* Room for a part: `count` rows of `width` elements, or a dense share of `width` (count 0). NULL:
- * no memory. The caller fills it and then adds it, or frees it. */
+/* A part, `count` rows of `width` elements, or a dense share of `width` (count 0), in a block that becomes the
+ * entry's: rows, and then values. NULL: no memory, and the block stays the caller's. The caller adds it, or frees
+ * it. */
 struct update_entry *update_entry_create(size_t table, bool is_set, bool is_rows, size_t count,
-                                         size_t width);
+                                         size_t width, struct block *block);
 void update_entry_free(struct update_entry *entry);
 int64_t *update_entry_rows(struct update_entry *entry);
 float *update_entry_values(struct update_entry *entry);

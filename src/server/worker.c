@@ -13,11 +13,15 @@ static const uint64_t GRACE_NS = 10000000000;
 
 /* ----------------------------------------------------------------------------------- operations */
 
+static int seats_of(const struct worker *worker)
+{
+    return division_seats(worker->config.division);
+}
+
 static void operation_free(struct tutti_server_operation *operation)
 {
     if (operation == NULL) return;
-    for (int s = 0; s < operation->worker->config.division->server_count; s++)
-        leg_release(&operation->legs[s]);
+    for (int s = seats_of(operation->worker) - 1; s >= 0; s--) leg_release(&operation->legs[s]);
     free(operation->parts);
     free(operation->rows);
     free(operation);
@@ -26,7 +30,7 @@ static void operation_free(struct tutti_server_operation *operation)
 static struct tutti_server_operation *operation_create(struct worker *worker, const char *function,
                                                        enum server_kind kind)
 {
-    const size_t legs = (size_t)worker->config.division->server_count;
+    const size_t legs = (size_t)seats_of(worker);
     struct tutti_server_operation *const operation =
         calloc(1, sizeof *operation + legs * sizeof *operation->legs);
     if (operation == NULL) {
@@ -67,7 +71,7 @@ enum tutti_status worker_check_launch(const struct worker *worker, const char *f
     if (with_tick && worker->tick != NULL)
         return error_set(TUTTI_INVALID_REQUEST,
                          "%s: a tick was started, and has not been waited for", function);
-    for (int s = 0; s < worker->config.division->server_count; s++)
+    for (int s = 0; s < seats_of(worker); s++)
         if (SERVER_SLOTS - __builtin_popcountll(worker->lines[s].used) < calls)
             return error_set(TUTTI_INVALID_REQUEST,
                              "%s: %d calls are on their way already; wait for some of them",
@@ -75,33 +79,94 @@ enum tutti_status worker_check_launch(const struct worker *worker, const char *f
     return TUTTI_OK;
 }
 
+/* The other seat of the same share; -1: there is none. */
+static int twin_of(const struct worker *worker, int seat)
+{
+    const int seats = seats_of(worker), servers = worker->config.division->server_count;
+    return seats > servers ? (seat + servers) % seats : -1;
+}
+
+/* The seat of a share that answers for it. */
+static int reader_of(const struct worker *worker, int share)
+{
+    const int twin = twin_of(worker, share);
+    return twin >= 0 && worker->lines[share].is_lost && !worker->lines[twin].is_lost ? twin : share;
+}
+
+static bool goes_to_one_seat(const struct tutti_server_operation *operation)
+{
+    return operation->kind == SERVER_PULL || operation->kind == SERVER_RECORD;
+}
+
 static void start_legs(struct tutti_server_operation *operation, uint64_t timeout_ns)
 {
     struct worker *const worker = operation->worker;
-    for (int s = 0; s < worker->config.division->server_count; s++)
+    for (int s = 0; s < seats_of(worker); s++)
         if (operation->legs[s].request != NULL)
-            leg_start(&operation->legs[s], &worker->lines[s], timeout_ns);
+            leg_start(&operation->legs[s],
+                      &worker->lines[goes_to_one_seat(operation) ? reader_of(worker, s) : s],
+                      timeout_ns);
+}
+
+/* A leg to one seat of its share, whose line has ended, goes to the other one. Whether it is on its
+ * way. */
+static bool move_leg(struct tutti_server_operation *operation, int share)
+{
+    struct worker *const worker = operation->worker;
+    struct worker_leg *const leg = &operation->legs[share];
+    const int twin = twin_of(worker, share);
+    if (!goes_to_one_seat(operation) || leg->request == NULL || !leg_is_lost(leg) || twin < 0)
+        return false;
+    const int reader = reader_of(worker, share);
+    return !worker->lines[reader].is_lost &&
+           leg_move(leg, &worker->lines[reader], operation->timeout_ns);
+}
+
+/* Whether the leg's end is known. */
+static bool finish_leg(struct tutti_server_operation *operation, int seat, bool blocks)
+{
+    while (leg_finish(&operation->legs[seat], blocks))
+        if (!move_leg(operation, seat)) return true;
+    return false;
 }
 
 /* Says which server, by the numbers that the application knows. */
-static enum tutti_status failure_of(const struct tutti_server_operation *operation, int server)
+static enum tutti_status failure_of(const struct tutti_server_operation *operation, int seat)
 {
     const struct worker *const worker = operation->worker;
-    const struct worker_leg *const leg = &operation->legs[server];
+    const struct worker_leg *const leg = &operation->legs[seat];
+    const int host = division_host(worker->config.division, seat);
     return error_set(leg->status, "%s: the server at rank %d (rank %d of the two): %.300s",
-                     operation->function, worker->config.server_ranks[server],
-                     worker->lines[server].peer, leg->text != NULL ? leg->text : "no memory");
+                     operation->function, worker->config.server_ranks[host],
+                     worker->lines[seat].peer, leg->text != NULL ? leg->text : "no memory");
+}
+
+/* The seat whose failure is the share's; -1: none. One seat of each share is enough. The reason of a
+ * server's answer comes before that of a line. */
+static int failed_seat(const struct tutti_server_operation *operation, int share)
+{
+    const struct worker_leg *const leg = &operation->legs[share];
+    const int twin = twin_of(operation->worker, share);
+    if (leg->status == TUTTI_OK) return -1;
+    if (twin < 0 || operation->legs[twin].request == NULL) return share;
+    if (operation->legs[twin].status == TUTTI_OK) return -1;
+    return operation->legs[twin].is_answered && !leg->is_answered ? twin : share;
 }
 
 static enum tutti_status result_of(struct tutti_server_operation *operation)
 {
     const struct worker_config *const config = &operation->worker->config;
-    for (int s = 0; s < config->division->server_count; s++)
-        if (operation->legs[s].status != TUTTI_OK) return failure_of(operation, s);
+    int failed = -1; /* the first, and not because of another one, if there is such a one */
+    for (int share = config->division->server_count - 1; share >= 0; share--) {
+        const int seat = failed_seat(operation, share);
+        if (seat >= 0 && (failed < 0 || operation->legs[seat].status != TUTTI_ABORTED))
+            failed = seat;
+    }
+    if (failed >= 0) return failure_of(operation, failed);
     if (operation->kind == SERVER_PULL)
         for (int s = 0; s < config->division->server_count; s++)
             parts_unpack(config->division, s, operation->parts, operation->part_count,
-                         operation->legs[s].reply_payload);
+                         &operation->legs[s]);
     return TUTTI_OK;
 }
 
@@ -110,13 +175,12 @@ enum tutti_status worker_finish(struct tutti_server_operation **operation, bool 
     struct tutti_server_operation *const own = *operation;
     struct worker *const worker = own->worker;
     bool is_done = true;
-    for (int s = 0; s < worker->config.division->server_count; s++)
-        is_done &= leg_finish(&own->legs[s], blocks);
+    for (int s = 0; s < seats_of(worker); s++) is_done &= finish_leg(own, s, blocks);
     if (!is_done) return TUTTI_IN_PROGRESS;
     const enum tutti_status status = result_of(own);
     if (worker->tick == own) {
         worker->tick = NULL;
-        if (status == TUTTI_OK) worker->has_tick = false;
+        if (status == TUTTI_OK) worker->has_tick = worker->is_unfinished = false;
     }
     operation_free(own);
     *operation = NULL;
@@ -147,20 +211,25 @@ static enum tutti_status copy_parts(struct tutti_server_operation *operation,
 }
 
 static enum tutti_status pack(struct tutti_server_operation *operation,
-                              const struct server_request *head)
+                              const struct server_request *head, bool stays)
 {
-    const struct server_division *const division = operation->worker->config.division;
+    struct worker *const worker = operation->worker;
+    const struct server_division *const division = worker->config.division;
     for (int s = 0; s < division->server_count; s++)
-        TRY(parts_pack(division, s, head, operation->parts, operation->part_count,
+        TRY(parts_pack(worker, s, head, operation->parts, operation->part_count, stays,
                        &operation->legs[s]));
+    if (operation->kind == SERVER_PULL) return TUTTI_OK;
+    for (int s = division->server_count; s < division_seats(division); s++)
+        TRY(leg_copy(&operation->legs[division_share(division, s)], &operation->legs[s]));
     return TUTTI_OK;
 }
 
 static void count_call(struct worker *worker, const struct tutti_server_operation *operation)
 {
     const bool is_pull = operation->kind == SERVER_PULL;
-    for (int s = 0; s < worker->config.division->server_count; s++) {
+    for (int s = 0; s < seats_of(worker); s++) {
         const struct worker_leg *const leg = &operation->legs[s];
+        if (leg->request == NULL) continue;
         const uint64_t bytes = is_pull ? leg->reply_bytes : leg->payload_bytes;
         __atomic_fetch_add(is_pull ? &worker->pulls : &worker->pushes, 1, __ATOMIC_RELAXED);
         __atomic_fetch_add(&worker->bytes, bytes, __ATOMIC_RELAXED);
@@ -169,7 +238,7 @@ static void count_call(struct worker *worker, const struct tutti_server_operatio
 
 enum tutti_status worker_prepare(struct worker *worker, enum worker_call call, const char *function,
                                  const struct tutti_server_part *parts, size_t part_count,
-                                 const struct tutti_server_call_options *options,
+                                 const struct tutti_server_call_options *options, bool stays,
                                  struct tutti_server_operation **operation)
 {
     static const enum server_kind kinds[] = {
@@ -184,7 +253,7 @@ enum tutti_status worker_prepare(struct worker *worker, enum worker_call call, c
         .priority = options->priority,
         .encoding = call == WORKER_PULL ? TUTTI_ENCODING_NONE : (uint32_t)options->encoding};
     enum tutti_status status = copy_parts(own, parts, part_count);
-    if (status == TUTTI_OK) status = pack(own, &head);
+    if (status == TUTTI_OK) status = pack(own, &head, stays);
     if (status != TUTTI_OK) {
         operation_free(own);
         return status;
@@ -197,8 +266,8 @@ enum tutti_status worker_prepare(struct worker *worker, enum worker_call call, c
 void worker_launch(struct tutti_server_operation *operation)
 {
     const struct worker *const worker = operation->worker;
-    for (int s = 0; s < worker->config.division->server_count; s++)
-        operation->legs[s].request->clock = worker->clock;
+    for (int s = 0; s < seats_of(worker); s++)
+        if (operation->legs[s].request != NULL) operation->legs[s].request->clock = worker->clock;
     count_call(operation->worker, operation);
     start_legs(operation, operation->timeout_ns);
 }
@@ -221,8 +290,8 @@ enum tutti_status worker_tick_start(struct worker *worker, const char *function,
     if (own == NULL) return TUTTI_NO_MEMORY;
     const struct server_request head = {
         .kind = SERVER_TICK, .clock = worker->clock - worker->has_tick, .timeout_ns = timeout_ns};
-    for (int s = 0; s < worker->config.division->server_count; s++) {
-        own->legs[s].has_no_reply = s > 0;
+    for (int s = 0; s < seats_of(worker); s++) {
+        own->legs[s].has_no_reply = division_share(worker->config.division, s) != 0;
         const enum tutti_status status = plain_leg(&own->legs[s], &head);
         if (status == TUTTI_OK) continue;
         operation_free(own);
@@ -236,16 +305,55 @@ enum tutti_status worker_tick_start(struct worker *worker, const char *function,
     return TUTTI_OK;
 }
 
+void worker_leave_unfinished(struct worker *worker)
+{
+    worker->has_tick = worker->is_unfinished = true;
+}
+
+bool worker_is_unfinished(const struct worker *worker)
+{
+    return worker->is_unfinished;
+}
+
+enum tutti_status worker_change(struct worker *worker, const char *function,
+                                const struct worker_clock_rule *rule,
+                                const struct tutti_server_call_options *options)
+{
+    const uint64_t timeout_ns = timeout_of(worker, options);
+    TRY(worker_check_launch(worker, function, 1, true));
+    if (worker->has_tick)
+        return error_set(TUTTI_INVALID_REQUEST, "%s: a tick that timed out is not over", function);
+    struct tutti_server_operation *const own = operation_create(worker, function, SERVER_CHANGE);
+    if (own == NULL) return TUTTI_NO_MEMORY;
+    const struct server_request head = {.kind = SERVER_CHANGE,
+                                        .clock = worker->changes,
+                                        .number = rule->staleness,
+                                        .left_count = (uint64_t)rule->quorum,
+                                        .timeout_ns = timeout_ns};
+    enum tutti_status status = TUTTI_OK;
+    for (int s = 0; s < seats_of(worker) && status == TUTTI_OK; s++)
+        if (division_share(worker->config.division, s) == 0)
+            status = plain_leg(&own->legs[s], &head);
+    if (status == TUTTI_OK) {
+        start_legs(own, with_grace(timeout_ns));
+        for (int s = 0; s < seats_of(worker); s++) (void)finish_leg(own, s, true);
+        status = result_of(own);
+        if (status == TUTTI_OK || status == TUTTI_MISMATCH) worker->changes++;
+    }
+    operation_free(own);
+    return status;
+}
+
 static void read_step(const struct worker *worker, const struct worker_leg *leg, int *ranks,
                       size_t rank_capacity, struct tutti_server_step *step)
 {
-    const uint64_t *const members = (const uint64_t *)leg->reply_payload;
+    const uint64_t *const members = parts_rest(leg);
     size_t count = 0;
     for (int i = 0; i < worker->config.division->worker_count; i++)
         if (rank_set_has(members, i) && count++ < rank_capacity)
             ranks[count - 1] = worker->config.worker_ranks[i];
-    step->number = leg->reply.step;
-    step->worker_count = leg->reply.worker_count;
+    step->number = leg->reply.head.step;
+    step->worker_count = leg->reply.head.worker_count;
     step->member_count = count;
 }
 
@@ -256,15 +364,13 @@ enum tutti_status worker_step_read(struct worker *worker, const char *function, 
     struct tutti_server_operation *const own = operation_create(worker, function, SERVER_RECORD);
     if (own == NULL) return TUTTI_NO_MEMORY;
     struct worker_leg *const leg = &own->legs[0];
-    leg->reply_bytes = rank_set_words(worker->config.division->worker_count) * sizeof(uint64_t);
-    leg->reply_payload = malloc(leg->reply_bytes);
+    const size_t bytes = rank_set_words(worker->config.division->worker_count) * sizeof(uint64_t);
     enum tutti_status status =
         plain_leg(leg, &(struct server_request){.kind = SERVER_RECORD, .number = number});
-    if (status == TUTTI_OK && leg->reply_payload == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "%s: no memory for an answer", function);
+    if (status == TUTTI_OK) status = parts_make_room(worker, bytes, leg);
     if (status == TUTTI_OK) {
         start_legs(own, worker->config.timeout_ns);
-        (void)leg_finish(leg, true);
+        (void)finish_leg(own, 0, true);
         status = result_of(own);
     }
     if (status == TUTTI_OK) read_step(worker, leg, ranks, rank_capacity, step);
@@ -276,7 +382,7 @@ enum tutti_status worker_step_read(struct worker *worker, const char *function, 
 
 enum tutti_status worker_create(const struct worker_config *config, struct worker **made)
 {
-    const int servers = config->division->server_count;
+    const int servers = division_seats(config->division);
     struct worker *const worker = calloc(1, sizeof *worker);
     struct worker_line *const lines = calloc((size_t)servers, sizeof *lines);
     *made = NULL;
@@ -303,12 +409,11 @@ static void say_goodbye(struct worker *worker)
     struct tutti_server_operation *const own =
         operation_create(worker, "tutti_server_free", SERVER_LEAVE);
     if (own == NULL) return;
-    for (int s = 0; s < worker->config.division->server_count; s++)
+    for (int s = 0; s < seats_of(worker); s++)
         if (worker->lines[s].used != UINT64_MAX && plain_leg(&own->legs[s], &head) != TUTTI_OK)
             break;
     start_legs(own, worker->config.timeout_ns);
-    for (int s = 0; s < worker->config.division->server_count; s++)
-        (void)leg_finish(&own->legs[s], true);
+    for (int s = 0; s < seats_of(worker); s++) (void)leg_finish(&own->legs[s], true);
     operation_free(own);
 }
 
@@ -317,11 +422,13 @@ enum tutti_status worker_free(struct worker *worker)
     if (worker == NULL) return TUTTI_OK;
     enum tutti_status status = TUTTI_OK;
     if (worker->generation == process_generation()) say_goodbye(worker);
-    for (int s = 0; s < worker->config.division->server_count; s++) {
+    for (int s = 0; s < seats_of(worker); s++) {
         if (worker->lines[s].is_borrowed) continue;
         const enum tutti_status one = tutti_comm_free(worker->lines[s].comm);
         if (status == TUTTI_OK) status = one;
     }
+    for (int s = 0; s < seats_of(worker); s++) free(worker->lines[s].why);
+    block_pool_release(&worker->payloads);
     free(worker->lines);
     free(worker);
     return status;

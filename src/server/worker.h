@@ -1,8 +1,13 @@
 /* worker.h - a worker's end of a parameter server: calls, each in parts to all servers, and what
  * they wait for.
  *
- *     call ──► a leg for each server: request, payload ──►
- *                                     reply, payload   ◄──  all at once; then the values are put in place
+ *     call ──► a leg for each seat: request, payload ──►
+ *                                   reply, payload   ◄──  all at once; then the values are put in place
+ *
+ * A seat is a server's own part of the tables, or the backup of another server's (division.h). Pushes
+ * and ticks go to all seats, and are done when each seat has answered, or its line has ended; one
+ * answer for each share is enough. A pull goes to one seat of each share, and again to the other one
+ * if the line of the first ends before the answer.
  *
  * Tutti's own thread moves the messages, so a started call needs no other call. Each leg has one
  * of the SERVER_SLOTS of its server until its answer is there.
@@ -16,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "membership/worker_clock.h"
 #include "server/division.h"
 #include "tutti/server.h"
 
@@ -25,8 +31,8 @@ struct worker_config {
     const struct server_division *division; /* outlives the worker */
     int rank;                               /* in the communicator of the application */
     const int *server_ranks, *worker_ranks; /* in that communicator; outlive the worker */
-    struct tutti_comm **comms; /* with each server; become the worker's, but for that of this rank alone */
-    uint64_t timeout_ns; /* default */
+    struct tutti_comm **comms; /* with each seat; become the worker's, but for those of this rank alone */
+    uint64_t timeout_ns;       /* default */
 };
 
 /* In any case these communicators are the worker's. On failure *worker is NULL: NO_MEMORY. */
@@ -38,10 +44,11 @@ void worker_count(const struct worker *worker, struct tutti_server_counters *cou
 
 /* The calls of server.h, for arguments that have been checked there (worker_check). */
 enum worker_call { WORKER_PUSH, WORKER_SET, WORKER_PULL };
-/* Everything of a call that can be refused. Then it is launched, or dropped: NULL is allowed. */
+/* Everything of a call that can be refused. Then it is launched, or dropped: NULL is allowed. stays: values of parts
+ * stay as they are until the operation is finished. */
 enum tutti_status worker_prepare(struct worker *worker, enum worker_call call, const char *function,
                                  const struct tutti_server_part *parts, size_t part_count,
-                                 const struct tutti_server_call_options *options,
+                                 const struct tutti_server_call_options *options, bool stays,
                                  struct tutti_server_operation **operation);
 void worker_launch(struct tutti_server_operation *operation);
 void worker_drop(struct tutti_server_operation *operation);
@@ -51,6 +58,13 @@ enum tutti_status worker_check_launch(const struct worker *worker, const char *f
 enum tutti_status worker_tick_start(struct worker *worker, const char *function,
                                     const struct tutti_server_call_options *options,
                                     struct tutti_server_operation **operation);
+/* A push, tick and pull ended with TIMEOUT: its clock is not over, and the next tick is that tick again.
+ * Until that is over, it is unfinished. */
+void worker_leave_unfinished(struct worker *worker);
+bool worker_is_unfinished(const struct worker *worker);
+enum tutti_status worker_change(struct worker *worker, const char *function,
+                                const struct worker_clock_rule *rule,
+                                const struct tutti_server_call_options *options);
 enum tutti_status worker_step_read(struct worker *worker, const char *function, uint64_t number,
                                    int *ranks, size_t rank_capacity, struct tutti_server_step *step);
 /* tutti_server_wait and tutti_server_test. */

@@ -7,6 +7,7 @@
 #ifndef TUTTI_SERVER_WORKER_STATE_H
 #define TUTTI_SERVER_WORKER_STATE_H
 
+#include "server/block.h"
 #include "server/server_message.h"
 #include "server/worker.h"
 
@@ -14,21 +15,37 @@ struct worker_line {
     struct tutti_comm *comm; /* this worker is rank 0 of it, and the server rank 1 */
     int peer;                /* 1; 0 if the worker is its own server */
     bool is_borrowed;        /* the server is this rank, and has the communicator, too */
+    bool is_lost; /* a message has failed, or the seat has stopped: pulls go to the other seat */
     uint64_t sequence;
-    uint64_t used; /* slots, a bit each */
+    uint64_t used;            /* slots, a bit each */
+    enum tutti_status failed; /* not OK: a server has refused a push, so all calls fail like it */
+    char *why;
+};
+
+/* A message of a payload. */
+struct leg_piece {
+    void *bytes;
+    size_t size;         /* 0: it is not sent */
+    struct block *block; /* with the bytes; NULL: they are the caller's, or of another leg of the call */
+    struct tutti_request *request;
+    struct tutti_message message;
 };
 
 struct worker_leg {
     struct worker_line *line; /* NULL: it has none, or its answer is there */
     int slot;
-    bool has_no_reply;
-    struct server_request *request; /* with its parts */
+    bool has_no_reply, is_answered;
+    struct server_request *request; /* with its parts, and its payload if that is small */
     size_t request_bytes, payload_bytes, reply_bytes;
-    char *payload, *reply_payload;
-    struct server_reply reply;
-    struct tutti_message reply_message, reply_payload_message;
-    /* Messages of this leg: request, payload, reply, payload of the reply. */
-    struct tutti_request *messages[4];
+    /* Of the payload, and then of the reply's: in each what goes together, and then what goes alone. */
+    struct leg_piece *pieces;
+    size_t sent_count, piece_count;
+    struct {
+        struct server_reply head;
+        char payload[SERVER_INLINE_BYTES];
+    } reply;
+    struct tutti_message reply_message;
+    struct tutti_request *request_sent, *reply_received;
     enum tutti_status status; /* what came of it */
     char *text;               /* why not OK; NULL: no memory */
 };
@@ -41,22 +58,23 @@ struct tutti_server_operation {
     int64_t *rows;
     size_t part_count;
     uint64_t timeout_ns;      /* of its messages, from its launch on */
-    struct worker_leg legs[]; /* one for each server */
+    struct worker_leg legs[]; /* one for each seat */
 };
 
 struct worker {
     struct worker_config config;
     uint32_t generation; /* of the process that made it */
     struct worker_line *lines;
-    uint64_t clock;                      /* ticks that were started */
-    bool has_tick;                       /* the last one is not over */
+    uint64_t clock;     /* ticks that were started */
+    bool has_tick;      /* the last one is not over */
+    bool is_unfinished; /* nor the push, tick and pull that it is a part of, after a TIMEOUT */
     struct tutti_server_operation *tick; /* which has not been waited for */
+    uint64_t changes;                    /* of the mode that were answered */
+    struct block_pool payloads;
     uint64_t pushes, pulls, bytes;
 };
 
 /* ---------------------------------------------------------------------------------- worker_leg.c */
-
-enum { LEG_REQUEST, LEG_PAYLOAD, LEG_REPLY, LEG_REPLY_PAYLOAD, LEG_MESSAGES };
 
 /* Takes a slot of the line, which has a free one, and sends. The leg has its request, payload
  * and room for the answer. A failure is the leg's status, in the end. */
@@ -64,18 +82,28 @@ void leg_start(struct worker_leg *leg, struct worker_line *line, uint64_t timeou
 /* Whether the answer is there, or will not come; `blocks` waits for that. Then leg->status
  * holds. */
 bool leg_finish(struct worker_leg *leg, bool blocks);
+/* Whether it says that its seat is of no use any more: it has no answer, or one that no other call
+ * would change. */
+bool leg_is_lost(const struct worker_leg *leg);
 void leg_release(struct worker_leg *leg);
+/* The leg is lost: starts it again, on another line. False: that has no slot. */
+bool leg_move(struct worker_leg *leg, struct worker_line *line, uint64_t timeout_ns);
+/* Makes a leg with the request and payload of another one, which is released later. NO_MEMORY. */
+enum tutti_status leg_copy(const struct worker_leg *from, struct worker_leg *leg);
 
 /* -------------------------------------------------------------------------------- worker_parts.c */
 
-/* Makes the request, payload and room of a leg to one server. NO_MEMORY, INVALID_COUNT (more
- * bytes than a request may have). */
-enum tutti_status parts_pack(const struct server_division *division, int server,
-                             const struct server_request *head,
-                             const struct tutti_server_part *parts, size_t part_count,
+/* Makes the request, payload and room of a leg to one server. stays: values of parts stay as they are until the
+ * leg is finished, so that they need not be copied. NO_MEMORY, INVALID_COUNT (more bytes than a request may have). */
+enum tutti_status parts_pack(struct worker *worker, int server, const struct server_request *head,
+                             const struct tutti_server_part *parts, size_t part_count, bool stays,
                              struct worker_leg *leg);
-/* Puts the values that a server sent in their places. */
+/* A payload that comes with the reply, or as one piece. */
+enum tutti_status parts_make_room(struct worker *worker, size_t bytes, struct worker_leg *leg);
+const void *parts_rest(const struct worker_leg *leg);
+/* Puts the values that a server sent in their places, where they are not there already. */
 void parts_unpack(const struct server_division *division, int server,
-                  const struct tutti_server_part *parts, size_t part_count, const char *values);
+                  const struct tutti_server_part *parts, size_t part_count,
+                  const struct worker_leg *leg);
 
 #endif

@@ -8,9 +8,9 @@
 #ifndef TUTTI_TUNE_ENCODING_COST_H
 #define TUTTI_TUNE_ENCODING_COST_H
 
+#include "base/encoding_wish.h"
 #include "model/calibration.h"
 #include "model/machine.h"
-#include "tune/encoding_wish.h"
 
 /* encoding: one that takes the dtype. tables: the memory of the machine's own tables (calibration.h). */
 void encoding_cost_apply(enum tutti_encoding encoding, enum tutti_dtype dtype,

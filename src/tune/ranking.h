@@ -17,9 +17,9 @@
 #include <stdint.h>
 
 #include "algo/algo.h"
+#include "base/encoding_wish.h"
 #include "model/calibration.h"
 #include "path/path.h"
-#include "tune/encoding_wish.h"
 #include "tune/predict.h"
 #include "tune/table.h"
 #include "tutti/tutti.h"

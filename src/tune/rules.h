@@ -24,7 +24,7 @@
 
 #include "algo/algo.h"
 #include "base/collective.h"
-#include "tune/encoding_wish.h"
+#include "base/encoding_wish.h"
 #include "tutti/tutti.h"
 
 struct rules; /* opaque */

@@ -4,9 +4,9 @@
 #include "algo/algo.h"
 #include "base/dtype.h"
 #include "base/encoding.h"
+#include "base/encoding_wish.h"
 #include "tests/kit/chance.h"
 #include "tests/programs/program.h"
-#include "tune/encoding_wish.h"
 
 enum { BYTES_MAX = 4 << 20, COUNT_MAX = 1 << 20, NUMBER_MAX = 8, COMPUTE_MS_MAX = 200, TRIES = 30 };
 enum { SPARSE_ROWS_MAX = 2000 };

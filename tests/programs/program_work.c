@@ -7,9 +7,9 @@
 
 #include "algo/algo.h"
 #include "base/encoding.h"
+#include "base/encoding_wish.h"
 #include "tests/kit/elements.h"
 #include "tests/programs/program_message.h"
-#include "tune/encoding_wish.h"
 
 enum { SEND, RECV };
 

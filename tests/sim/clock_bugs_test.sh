@@ -40,8 +40,22 @@ bug 'a quorum waits for one update more' "$clock" \
     'waiting >= needed' \
     'waiting > needed'
 bug 'a quorum counts those who are gone' "$clock" \
-    'clock->rule.quorum < clock->left_count ? clock->rule.quorum : clock->left_count' \
+    'clock->rule.quorum < able ? clock->rule.quorum : able' \
     'clock->rule.quorum'
+bug 'a quorum waits for workers that ask for another rule' "$clock" \
+    'clock->left_count - count_of(clock, WORKER_WISHES)' \
+    'clock->left_count'
+bug 'the rule changes before the last worker has asked' "$clock" \
+    'count_of(clock, WORKER_WISHES) < clock->left_count' \
+    'count_of(clock, WORKER_WISHES) + 1 < clock->left_count'
+bug 'the rule stays, and all are told that it changed' "$clock" \
+    'clock->rule = clock->workers[first].wish;' \
+    ''
+bug 'a wish that is said again asks once more' "$clock" \
+    'if (round < clock->changes) return WORKER_CLOCK_KNOWN;' \
+    ''\
+    'if (round > clock->changes || own->state == WORKER_WAITS)' \
+    'if (own->state == WORKER_WAITS)'
 bug 'a worker comes back in the clock in which it left' "$clock" \
     'if (first > own->clock) own->clock = first;' \
     ''

@@ -10,14 +10,14 @@
 #include "tests/sim/sim_seeds.h"
 #include "tests/sim/sim_story.h"
 
-enum { WORKERS_MAX = 8, CLOCKS_MAX = 12, SERVER = 0, EVENTS_MAX = 200000 };
-enum { END = 1, DONE, LEAVE, JOIN, JOINED }; /* tags */
+enum { WORKERS_MAX = 8, CLOCKS_MAX = 12, CHANGES_MAX = 3, SERVER = 0, EVENTS_MAX = 200000 };
+enum { END = 1, DONE, LEAVE, JOIN, JOINED, WISH, CHANGED }; /* tags */
 enum { COMPUTED = 1, AGAIN, NOTICED, CRASH, CALM };
 
 #define MILLISECOND UINT64_C(1000000)
 
 /* A worker as it really is. */
-enum role { COMPUTES, ENDS, LEAVES, IS_AWAY, JOINS, IS_FINISHED };
+enum role { COMPUTES, ENDS, LEAVES, IS_AWAY, JOINS, WISHES, IS_FINISHED };
 
 struct worker {
     enum role role;
@@ -29,6 +29,8 @@ struct worker {
     bool is_heard_now;   /* its update waits */
     bool is_dead;        /* and the server knows; it hears no old messages of it */
     uint64_t updates;    /* that are in steps */
+    uint64_t rounds;     /* of wishes that it has behind it */
+    bool is_heard_wish;  /* the server has heard it, and has not changed the rule since then */
     uint64_t number;     /* of what it says, so that an old timer says nothing */
 };
 
@@ -42,6 +44,12 @@ struct world {
     struct worker workers[WORKERS_MAX];
     int count;
     uint64_t clocks; /* that each worker does */
+    /* Behind which clock workers ask for another rule, and for which. */
+    struct change {
+        uint64_t clock;
+        struct worker_clock_rule rule;
+    } changes[CHANGES_MAX];
+    uint64_t change_count;
     bool was_at_bound;
 };
 
@@ -107,6 +115,13 @@ static int waiting(const struct world *w)
     return count;
 }
 
+static int wishing(const struct world *w)
+{
+    int count = 0;
+    for (int i = 0; i < w->count; i++) count += w->workers[i].is_heard_wish;
+    return count;
+}
+
 static void judge_step(struct world *w, const uint64_t *members)
 {
     const int count = rank_set_count(members, w->count), left = counted(w);
@@ -130,14 +145,15 @@ static void judge_step(struct world *w, const uint64_t *members)
                    (unsigned long long)lowest, (unsigned long long)highest);
     if (w->rule.quorum == 0 && w->rule.staleness == 0 && count != left)
         story_fail(&w->story, "a step has updates of %d of %d workers", count, left);
-    if (w->rule.quorum > 0 && count < w->rule.quorum && count < left)
+    const int able = left - wishing(w);
+    if (w->rule.quorum > 0 && count < w->rule.quorum && count < able)
         story_fail(&w->story, "a step has %d updates, of %d workers", count, left);
 }
 
 /* No update waits that need not. */
 static void judge_rest(struct world *w)
 {
-    const int left = counted(w), there = waiting(w);
+    const int left = counted(w) - wishing(w), there = waiting(w);
     if (w->rule.quorum > 0 && there > 0 && (there >= w->rule.quorum || there == left))
         story_fail(&w->story, "%d updates of %d workers wait", there, left);
     if (w->rule.quorum > 0) return;
@@ -182,6 +198,52 @@ static void decide(struct world *w)
     judge_rest(w);
 }
 
+static void tell_changed(struct world *w, int worker, uint64_t round)
+{
+    sim_send(w->sim, SERVER, node_of(worker), CHANGED, &round, sizeof round);
+}
+
+/* All that are left have asked for it, and the books say so, too. */
+static void change_rule(struct world *w)
+{
+    int differing[2];
+    switch (worker_clock_change(&w->clock, differing)) {
+    case WORKER_CLOCK_STAYS:
+        if (wishing(w) > 0 && wishing(w) == counted(w))
+            story_fail(&w->story, "all workers have asked, and the rule stays");
+        return;
+    case WORKER_CLOCK_DIFFERS: story_fail(&w->story, "all ask for one rule"); return;
+    case WORKER_CLOCK_AGREES: break;
+    }
+    if (wishing(w) != counted(w) || waiting(w) > 0)
+        story_fail(&w->story, "the rule changes: %d of %d have asked, %d updates wait", wishing(w),
+                   counted(w), waiting(w));
+    for (int i = 0; i < w->count; i++) {
+        if (w->workers[i].is_heard_wish) tell_changed(w, i, w->clock.changes - 1);
+        w->workers[i].is_heard_wish = false;
+    }
+    w->rule = w->changes[w->clock.changes - 1].rule;
+    w->report->changed++;
+}
+
+static void hear_wish(struct world *w, int worker, uint64_t round)
+{
+    struct worker *const own = &w->workers[worker];
+    switch (worker_clock_wish(&w->clock, worker, round, &w->changes[round].rule)) {
+    case WORKER_CLOCK_NEW:
+        own->is_heard_wish = true;
+        change_rule(w);
+        decide(w); /* a quorum may need fewer now */
+        break;
+    case WORKER_CLOCK_KNOWN:
+        if (round + 1 == w->clock.changes && !worker_clock_has_changed(&w->clock, round))
+            story_fail(&w->story, "round %llu has no result", (unsigned long long)round);
+        tell_changed(w, worker, round);
+        break;
+    case WORKER_CLOCK_REFUSED: break;
+    }
+}
+
 static void hear_end(struct world *w, int worker, uint64_t number)
 {
     struct worker *const own = &w->workers[worker];
@@ -203,7 +265,9 @@ static void hear_end(struct world *w, int worker, uint64_t number)
 static void lose(struct world *w, int worker)
 {
     w->workers[worker].is_counted = w->workers[worker].is_heard_now = false;
+    w->workers[worker].is_heard_wish = false;
     worker_clock_remove(&w->clock, worker);
+    change_rule(w);
     decide(w);
 }
 
@@ -244,10 +308,11 @@ static void compute(struct world *w, int worker)
 static void say(struct world *w, int worker, uint64_t number)
 {
     struct worker *const own = &w->workers[worker];
-    static const int tags[] = {[ENDS] = END, [LEAVES] = LEAVE, [JOINS] = JOIN};
-    if (number != own->number || (own->role != ENDS && own->role != LEAVES && own->role != JOINS))
-        return;
-    sim_send(w->sim, node_of(worker), SERVER, tags[own->role], &own->clock, sizeof own->clock);
+    static const int tags[] = {
+        [ENDS] = END, [LEAVES] = LEAVE, [JOINS] = JOIN, [WISHES] = WISH, [IS_FINISHED] = 0};
+    if (number != own->number || tags[own->role] == 0) return;
+    sim_send(w->sim, node_of(worker), SERVER, tags[own->role],
+             own->role == WISHES ? &own->rounds : &own->clock, sizeof own->clock);
     sim_at(w->sim, sim_now_ns(w->sim) + sim_again_ns(w->sim), AGAIN, node_of(worker), (int)number,
            0);
 }
@@ -263,7 +328,9 @@ static void go_on(struct world *w, int worker)
     struct worker *const own = &w->workers[worker];
     own->number++;
     judge_begin(w, worker);
-    if (own->clock >= w->clocks) {
+    if (own->rounds < w->change_count && own->clock >= w->changes[own->rounds].clock) {
+        change(w, worker, WISHES);
+    } else if (own->clock >= w->clocks) {
         w->report->left++;
         change(w, worker, LEAVES);
     } else if (own->away > 0 && sim_chance(w->sim, 50)) {
@@ -282,6 +349,15 @@ static void hear_done(struct world *w, int worker, uint64_t clock)
     if (clock != own->clock + 1)
         story_fail(&w->story, "worker %d was told of a later clock", worker);
     own->clock = clock;
+    own->role = COMPUTES;
+    go_on(w, worker);
+}
+
+static void hear_changed(struct world *w, int worker, uint64_t round)
+{
+    struct worker *const own = &w->workers[worker];
+    if (own->role != WISHES || round != own->rounds) return;
+    own->rounds++;
     own->role = COMPUTES;
     go_on(w, worker);
 }
@@ -325,6 +401,8 @@ static void hear(struct world *w, const struct sim_event *event)
         break;
     case JOIN: let_in(w, worker); break;
     case JOINED: hear_joined(w, worker, number); break;
+    case WISH: hear_wish(w, worker, number); break;
+    case CHANGED: hear_changed(w, worker, number); break;
     default: abort();
     }
 }
@@ -351,15 +429,24 @@ static void happen(struct world *w, const struct sim_event *event)
     }
 }
 
-static void set_up_rule(struct world *w)
+static struct worker_clock_rule any_rule(const struct world *w)
 {
     const unsigned kind = sim_below(w->sim, 8);
-    if (kind == 0)
-        w->rule.staleness = WORKER_CLOCK_UNBOUNDED;
-    else if (kind <= 2)
-        w->rule.quorum = 1 + (int)sim_below(w->sim, (unsigned)w->count);
-    else
-        w->rule.staleness = sim_below(w->sim, 5);
+    if (kind == 0) return (struct worker_clock_rule){WORKER_CLOCK_UNBOUNDED, 0};
+    if (kind <= 2)
+        return (struct worker_clock_rule){0, 1 + (int)sim_below(w->sim, (unsigned)w->count)};
+    return (struct worker_clock_rule){sim_below(w->sim, 5), 0};
+}
+
+static void set_up_rules(struct world *w)
+{
+    w->rule = any_rule(w);
+    if (sim_chance(w->sim, 500)) return; /* it never changes */
+    w->change_count = 1 + sim_below(w->sim, CHANGES_MAX);
+    for (uint64_t i = 0, clock = 0; i < w->change_count; i++) {
+        clock += sim_below(w->sim, CLOCKS_MAX / CHANGES_MAX);
+        w->changes[i] = (struct change){clock, any_rule(w)};
+    }
 }
 
 static void set_up(struct world *w)
@@ -367,7 +454,7 @@ static void set_up(struct world *w)
     struct sim *const sim = w->sim;
     w->count = 2 + (int)sim_below(sim, WORKERS_MAX - 1);
     w->clocks = 3 + sim_below(sim, CLOCKS_MAX - 3);
-    set_up_rule(w);
+    set_up_rules(w);
     worker_clock_init(&w->clock, &w->rule, w->count, w->states);
     sim_set_weather(sim, &(struct sim_weather){.lost_permille = sim_below(sim, 300),
                                                .doubled_permille = sim_below(sim, 200),
@@ -429,13 +516,14 @@ int clock_sim_main(int argument_count, char **arguments)
         "%llu schedules from seed %llu held: %llu events, %llu steps of %llu updates, %llu had to "
         "wait;\n"
         "%llu bounded, %llu reached the bound; %llu quorums, %llu late updates; crashed %llu, left "
-        "%llu, joined %llu, said again %llu\n",
+        "%llu, joined %llu, said again %llu, changed rules %llu\n",
         (unsigned long long)seeds.count, (unsigned long long)seeds.first,
         (unsigned long long)report.events, (unsigned long long)report.steps,
         (unsigned long long)report.updates, (unsigned long long)report.blocked,
         (unsigned long long)report.bounded, (unsigned long long)report.at_bound,
         (unsigned long long)report.quorums, (unsigned long long)report.late,
         (unsigned long long)report.crashed, (unsigned long long)report.left,
-        (unsigned long long)report.joined, (unsigned long long)report.repeated);
+        (unsigned long long)report.joined, (unsigned long long)report.repeated,
+        (unsigned long long)report.changed);
     return 0;
 }

@@ -3,8 +3,8 @@
  *
  * A seed makes one schedule: some workers, a rule (bounded, unbounded, quorum), how fast each
  * worker is, and the weather. A worker computes for a while, says that its clock has ended, and
- * says it again until it is told that a step has its update. Messages are lost, doubled, late
- * and overtake each other. Workers crash, and leave and come back. In the end the weather is
+ * says it again until it is told that a step has its update. Behind some clocks all workers ask
+ * for another rule, and wait for it. Messages are lost, doubled, late and overtake each other. Workers crash, and leave and come back. In the end the weather is
  * calm.
  *
  * The judge keeps books of its own: what each worker has really ended, what the server has
@@ -17,6 +17,7 @@
  *     of all workers
  *   - quorum k: a step has k updates or more, or those of all workers that are left
  *   - no update waits that may be in a step, by what the server has heard
+ *   - the rule changes when all workers that are left have asked for it, and no update waits then
  * Holds in the end: every worker that is left has done all its clocks */
 #ifndef TUTTI_TESTS_SIM_CLOCK_SIM_H
 #define TUTTI_TESTS_SIM_CLOCK_SIM_H
@@ -36,6 +37,7 @@ struct clock_sim_report {
     uint64_t quorums;  /* schedules with a quorum */
     uint64_t late;     /* updates in a step with updates of later clocks */
     uint64_t crashed, left, joined, repeated;
+    uint64_t changed; /* rules that were replaced */
 };
 
 /* Adds to the counts of *report. */

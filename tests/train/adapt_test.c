@@ -242,7 +242,7 @@ static void all_ranks_adapt_alike(void **state)
 /* The observations of a policy, and its orders. */
 struct seen {
     int rank;
-    bool breaks_rules, wants_nonsense;
+    bool breaks_rules, wants_nonsense, names_nonsense;
     double links[8];
 };
 
@@ -254,7 +254,9 @@ static void look(const struct tutti_adapt_view *view, struct tutti_adapt_setting
     if (seen->breaks_rules) wanted->batch += (uint64_t)seen->rank;
     if (seen->wants_nonsense) wanted->rate = (double)NAN;
     snprintf(wanted->encoding, sizeof wanted->encoding, "%s",
-             view->call > 3 ? "bfloat16/hosts" : "");
+             seen->names_nonsense ? "bfloat17"
+             : view->call > 3     ? "bfloat16/hosts"
+                                  : "");
     snprintf(reason, reason_bytes, "as call %d", (int)view->call);
 }
 
@@ -277,6 +279,11 @@ static int break_rules(struct tutti_comm *comm, int rank, int size, uint64_t see
     settings.batch = 64;
     RANKS_EXPECT(tutti_adapt_create(&policy, 17, &settings, NULL, comm, &adapt) ==
                  TUTTI_INVALID_OPTIONS);
+    strcpy(settings.encoding, "int8/host");
+    RANKS_EXPECT(tutti_adapt_create(&policy, 1, &settings, NULL, comm, &adapt) ==
+                 TUTTI_INVALID_OPTIONS);
+    RANKS_EXPECT(strstr(tutti_error_message(), "'int8/host': behind the name, `racks`, `hosts`"));
+    settings.encoding[0] = '\0';
     options.probe_bytes = 1000;
     RANKS_EXPECT(tutti_adapt_create(&policy, 1, &settings, &options, comm, &adapt) == TUTTI_OK);
     RANKS_EXPECT(tutti_adapt_observe(adapt, &sample, &decision) == TUTTI_OK);
@@ -305,6 +312,11 @@ static int break_rules(struct tutti_comm *comm, int rank, int size, uint64_t see
     RANKS_EXPECT(strstr(tutti_error_message(), "policy 'look': settings.rate must be above 0") !=
                  NULL);
     seen.wants_nonsense = false;
+    seen.names_nonsense = true;
+    RANKS_EXPECT(tutti_adapt_observe(adapt, &sample, &decision) == TUTTI_INVALID_OPTIONS);
+    RANKS_EXPECT(strstr(tutti_error_message(), "policy 'look': settings.encoding is 'bfloat17': no "
+                                               "encoding of that name; there are bfloat16"));
+    seen.names_nonsense = false;
     RANKS_EXPECT(tutti_adapt_observe(adapt, NULL, &decision) == TUTTI_OK && decision.changed == 0);
     RANKS_EXPECT(tutti_adapt_observe(adapt, NULL, &decision) == TUTTI_OK && decision.changed == 1);
     RANKS_EXPECT(strcmp(decision.reason, "look: encoding none -> bfloat16/hosts: as call 4") == 0);

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/encoding_wish.h"
 #include "hosts.h"
 #include "plan/plan.h"
 #include "tune/choose.h"
-#include "tune/encoding_wish.h"
 
 static inline bool encoded_is_asked(const struct encoding_wish *wish)
 {

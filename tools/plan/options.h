@@ -6,8 +6,8 @@
 
 #include "algo/algo.h"
 #include "base/collective.h"
+#include "base/encoding_wish.h"
 #include "hosts.h"
-#include "tune/encoding_wish.h"
 
 enum exit_code { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2 };
 

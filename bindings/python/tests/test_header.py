@@ -81,6 +81,7 @@ SPARSE_STRUCTS = {
 SERVER_STRUCTS = {
     "tutti_server_table": _header.ServerTable,
     "tutti_server_options": _header.ServerOptions,
+    "tutti_server_change": _header.ServerChange,
     "tutti_server_part": _header.ServerPart,
     "tutti_server_call_options": _header.ServerCallOptions,
     "tutti_server_step": _header.ServerStep,

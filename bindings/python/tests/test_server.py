@@ -23,6 +23,62 @@ def tables_of(**more):
 
 
 
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.ranks(2)
+def test_serving_can_be_interrupted_and_names_a_silent_worker(comm):
+    def interrupt(number, frame):
+        raise Interrupted
+
+    with server.Server(comm, tables_of(), timeout=10, serve_timeout=0.05) as tables:
+        if comm.rank == 0:
+            with pytest.raises(tutti.Timeout, match="the worker at rank 1 has said nothing for"):
+                tables.serve()
+        comm.barrier()
+    with server.Server(comm, tables_of(), timeout=10) as tables:
+        if comm.rank == 0:
+            before = signal.signal(signal.SIGUSR1, interrupt)
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            with pytest.raises(Interrupted):
+                tables.serve()
+            signal.signal(signal.SIGUSR1, before)
+        comm.barrier()
+
+
+@pytest.mark.ranks(4)
+def test_workers_change_the_mode_together(comm):
+    with server.Server(comm, tables_of(), timeout=10, mode="asynchronous") as tables:
+        if not tables.is_worker:
+            return tables.serve()
+        if comm.rank == 1:
+            tables.set({"scale": np.zeros(2, np.float32)})
+        tables.tick()
+        tables.change_mode("synchronous")
+        assert np.array_equal(tables.push_pull({}, {"scale": None})["scale"], np.zeros(2))
+        assert tables.step().members == (1, 2, 3)
+        with pytest.raises(tutti.Mismatch, match="asks for the mode|asked for different modes"):
+            tables.change_mode("bounded", staleness=comm.rank)
+        with pytest.raises(tutti.InvalidArgument, match="quorum from 1"):
+            tables.change_mode("quorum", quorum=4)
+        tables.change_mode("quorum", quorum=2)
+
+
+@pytest.mark.ranks(3)
+def test_a_call_that_timed_out_goes_on(comm):
+    with server.Server(comm, tables_of(), timeout=10) as tables:
+        ones = {"scale": np.ones(2, np.float32)}
+        if comm.rank == 1:
+            for _ in range(2):
+                with pytest.raises(tutti.Timeout):
+                    tables.push_pull(ones, {"scale": None}, timeout=0.02)
+        comm.barrier()
+        if tables.is_worker:
+            assert np.allclose(tables.push_pull(ones, {"scale": None})["scale"], 3 - 0.02)
+            assert tables.counters.pushes == 1
+
+
 @pytest.mark.ranks(3)
 def test_workers_push_to_a_server_and_pull_from_it(comm):
     with server.Server(comm, tables_of(), servers=[1], timeout=10) as tables:
@@ -79,6 +135,19 @@ def test_a_run_begins_where_another_one_saved(comm, tmp_path):
         assert np.array_equal(tables.push_pull(gradient, {"layer": None})["layer"], expected)
 
 
+@pytest.mark.ranks(3)
+def test_backups_change_no_value(comm):
+    with pytest.raises(tutti.InvalidArgument, match="at least 2 servers"):
+        server.Server(comm, tables_of(), servers=[0], timeout=10, backups=1)
+    gradient = {"layer": np.full((3, 4), 2, np.float32)}
+    got = []
+    for backups in (0, 1):
+        with server.Server(comm, tables_of(), servers=[0, 1], workers=[1, 2], timeout=10, backups=backups) as tables:
+            if tables.is_worker:
+                got.append(tables.push_pull(gradient, {"layer": None})["layer"])
+    assert len(got) in (0, 2) and all(np.array_equal(values, got[0]) for values in got)
+
+
 @pytest.mark.ranks(1)
 def test_started_calls_keep_their_order(comm):
     with server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10) as tables:
@@ -91,6 +160,29 @@ def test_started_calls_keep_their_order(comm):
         assert np.array_equal(pulled.wait()["scale"], first - np.float32(0.01))
         tables.pull_start({"words": np.arange(100)})  # close() waits for it
         gc.collect()
+
+
+@pytest.mark.ranks(1)
+def test_a_set_can_be_started(comm):
+    with server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10) as tables:
+        wanted = np.arange(12, dtype=np.float32).reshape(3, 4)
+        with tables.set_start({"layer": wanted}), tables.tick_start():
+            pass
+        assert np.array_equal(tables.pull({"layer": None})["layer"], wanted)
+
+
+@pytest.mark.ranks(1)
+def test_pulls_fill_arrays_of_the_caller(comm):
+    with server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10) as tables:
+        layer, words = np.zeros((3, 4), np.float32), tables.pull({"words": [5, 6]})["words"]
+        into = np.zeros_like(words)
+        found = tables.pull({"layer": layer, "words": ([5, 6], into)})
+        assert found["layer"] is layer and found["words"] is into
+        assert np.array_equal(into, words)
+        assert np.array_equal(layer, tables.pull({"layer": None})["layer"])
+        for wrong in (layer[:, :2], layer.astype(np.float64), np.zeros((4, 3), np.float32)):
+            with pytest.raises(tutti.InvalidArgument, match="the array for table 'layer'"):
+                tables.pull({"layer": wrong})
 
 
 @pytest.mark.ranks(1)

@@ -141,7 +141,7 @@ def expect_the_training_of_torch(comm):
 
 def expect_one_beginning(comm):
     """Also where workers wait for nobody: all have the parameters of the lowest, rank 1."""
-    for mode in ({"mode": "asynchronous"}, {"mode": "quorum", "quorum": 1}, {"mode": "bounded", "staleness": 3}):
+    for mode in ({"mode": "asynchronous"}, {"mode": "quorum", "quorum": 2}, {"mode": "bounded", "staleness": 3}):
         torch.manual_seed(comm.rank)
         model = torch.nn.Linear(30, 40)
         with tutti_torch.server.Optimizer(model, comm, timeout=30, **mode) as optimizer:
@@ -172,6 +172,40 @@ def expect_a_refused_step_to_keep_its_gradients(comm):
             assert words(own).any()
 
 
+def expect_a_step_that_timed_out_to_go_on(comm):
+    model = torch.nn.Linear(1, 1, bias=False)
+    with tutti_torch.server.Optimizer(model, comm, server.SGD(1.0), timeout=0.2) as optimizer:
+        begin = model.weight.item()
+        if comm.rank == 1:
+            for _ in range(2):
+                model.weight.grad = torch.ones(1, 1)
+                try:
+                    optimizer.step()
+                except tutti.Timeout:
+                    continue
+                raise AssertionError("rank 2 has not pushed yet")
+        comm.barrier()
+        if optimizer.is_worker:
+            model.weight.grad = torch.ones(1, 1)
+            while model.weight.grad is not None:
+                try:
+                    optimizer.step()
+                except tutti.Timeout:  # a busy machine
+                    pass
+            assert model.weight.item() == begin - 2, (model.weight, begin)
+        comm.barrier()
+
+
+def expect_models_of_many_tensors_to_step(comm):
+    model = torch.nn.ParameterList([torch.nn.Parameter(torch.zeros(3)) for _ in range(1500)])
+    with tutti_torch.server.Optimizer(model, comm, server.SGD(1.0), timeout=30) as optimizer:
+        optimizer.serve()
+        if optimizer.is_worker:
+            sum(parameter.sum() for parameter in model).backward()
+            optimizer.step()
+            assert all(torch.equal(parameter, torch.full((3,), -2.0)) for parameter in model)
+
+
 def expect_no_call_without_a_server():
     try:
         tutti_torch.server.Embedding(5, 2)(torch.tensor([1]))
@@ -184,6 +218,8 @@ def expect_no_call_without_a_server():
 with tutti.init() as comm:
     expect_no_call_without_a_server()
     expect_one_beginning(comm)
+    expect_a_step_that_timed_out_to_go_on(comm)
+    expect_models_of_many_tensors_to_step(comm)
     expect_a_refused_step_to_keep_its_gradients(comm)
     expect_bits_of_torch(comm)
     expect_the_training_of_torch(comm)

@@ -382,7 +382,14 @@ class ServerOptions(ctypes.Structure):
         ("queue_bytes", Size),
         ("timeout_ns", ctypes.c_uint64),
         ("load_folder", ctypes.c_char_p),
+        ("serve_timeout_ns", ctypes.c_uint64),
+        ("backups", Int),
+        ("reserved", Int),
     ]
+
+
+class ServerChange(ctypes.Structure):
+    _fields_ = [("size_bytes", Size), ("mode", Int), ("staleness", Int), ("quorum", Int), ("reserved", Int)]
 
 
 class ServerPart(ctypes.Structure):
@@ -541,6 +548,7 @@ FUNCTIONS = {
     "server_create": (Int, (Pointer, Pointer, Pointer)),
     "server_save": (Int, (Pointer, ctypes.c_char_p)),
     "server_serve": (Int, (Pointer,)),
+    "server_serve_for": (Int, (Pointer, ctypes.c_uint64)),
     "server_free": (Int, (Pointer,)),
     "server_push": (Int, (Pointer, Pointer, Size, Pointer)),
     "server_set": (Int, (Pointer, Pointer, Size, Pointer)),
@@ -548,11 +556,13 @@ FUNCTIONS = {
     "server_tick": (Int, (Pointer, Pointer)),
     "server_push_pull": (Int, (Pointer, Pointer, Size, Pointer, Size, Pointer)),
     "server_push_start": (Int, (Pointer, Pointer, Size, Pointer, Pointer)),
+    "server_set_start": (Int, (Pointer, Pointer, Size, Pointer, Pointer)),
     "server_pull_start": (Int, (Pointer, Pointer, Size, Pointer, Pointer)),
     "server_tick_start": (Int, (Pointer, Pointer, Pointer)),
     "server_wait": (Int, (Pointer,)),
     "server_test": (Int, (Pointer,)),
     "server_step_read": (Int, (Pointer, ctypes.c_uint64, Pointer, Size, Pointer)),
+    "server_change_mode": (Int, (Pointer, Pointer, Pointer)),
     "server_count": (Int, (Pointer, Pointer)),
 }
 for _name, _arguments in OPERATION_ARGUMENTS.items():

@@ -266,8 +266,9 @@ _CALL_OPTIONS = frozenset(CallOptions.__annotations__)
 
 #: A whole tensor for a dense table; indices and rows for the others.
 Given = Union[Buffer, Tuple[Union[Buffer, Sequence[int]], Buffer]]
-#: None for a dense table, indices for the others.
-Wanted = Union[None, Buffer, Sequence[int]]
+#: None for a dense table, indices for the others; or where the values belong: an array for a dense table, (indices, array)
+#: for the others.
+Wanted = Union[None, Buffer, Sequence[int], Tuple[Union[Buffer, Sequence[int]], Array]]
 
 
 def _call_options(how: CallOptions) -> _header.ServerCallOptions:
@@ -375,14 +376,18 @@ def _leave(handle: int, running: Dict[int, Operation], functions: List[Any], is_
         library.server_free(handle)
 
 
+_SERVE_NS = 100_000_000  # for which a rank that serves cannot handle a signal
+
+
 class Server:
     """A parameter server as this rank has it: a worker's end, a server, or both.
 
     `servers`: the ranks of `comm` that hold the tables. `workers`: those that push and pull; by default all others.
     `mode`: "synchronous", "bounded" (with `staleness`), "asynchronous" or "quorum" (with `quorum`). `average`: an update
     counts 1 / (number of workers). `timeout`: seconds that a call may take. `load_folder`: where save() wrote
-    the tables of an earlier run. All ranks give the same. Collective; `comm`
-    may be closed afterwards. Calls may come from any thread, and go on one after the other.
+    the tables of an earlier run. `serve_timeout`: seconds for which a worker may say nothing, see serve(). `backups`: with 1,
+    each server's part is on the next server, too, and calls go on when a server dies. All ranks give the same.
+    Collective; `comm` may be closed afterwards. Calls may come from any thread, and go on one after the other.
     """
 
     def __init__(
@@ -399,6 +404,8 @@ class Server:
         queue_bytes: SupportsIndex = 0,
         timeout: Optional[float] = None,
         load_folder: Optional[str] = None,
+        serve_timeout: Optional[float] = None,
+        backups: SupportsIndex = 0,
     ) -> None:
         _callbacks.catch_up()
         self.tables: Tuple[Table, ...] = tuple(tables)
@@ -431,6 +438,8 @@ class Server:
             queue_bytes=integer("queue_bytes", queue_bytes, 0, Status.INVALID_OPTIONS, SIZE_MAX),
             timeout_ns=nanoseconds("timeout", timeout),
             load_folder=None if load_folder is None else text("load_folder", load_folder),
+            serve_timeout_ns=nanoseconds("serve_timeout", serve_timeout),
+            backups=integer("backups", backups, 0, Status.INVALID_OPTIONS),
         )
         handle = ctypes.c_void_p()
         state = comm._state
@@ -459,13 +468,16 @@ class Server:
     def serve(self) -> None:
         """Blocks until all workers have left or died, for ranks that only serve; returns at once on ranks that do not.
 
-        Raises RankFailed if another server died, and what an optimizer in Python has raised.
+        Signals (Ctrl-C) interrupt it. Raises RankFailed if another server died, what an optimizer in Python has raised, and
+        Timeout with the rank of a worker that has been silent for `serve_timeout`; then it may be called again.
         """
         with self._lock:
             handle = self._open
             self._serving += 1
         try:
-            status = library.server_serve(handle)
+            status = Status.IN_PROGRESS
+            while status == Status.IN_PROGRESS:  # between two calls Python handles signals
+                status = library.server_serve_for(handle, _SERVE_NS)
             failed = None if status == Status.OK else error_of(status)
         finally:
             with self._lock:
@@ -533,7 +545,11 @@ class Server:
         self._call(library.server_set, _call_options(how), self._given(values))
 
     def pull(self, wanted: Mapping[str, Wanted], **how: "Unpack[CallOptions]") -> Dict[str, Array]:
-        """Values by name: of a dense table (None) in its shape, or of the rows with these indices."""
+        """Values by name: of a dense table (None) in its shape, or of the rows with these indices.
+
+        The arrays are new, which takes a while for large ones. To fill an array of yours, give it instead of None, or as
+        (indices, array): a writable one of float32 without gaps.
+        """
         parts, values = self._wanted(wanted)
         self._call(library.server_pull, _call_options(how), parts)
         return values
@@ -541,7 +557,10 @@ class Server:
     def push_pull(
         self, gradients: Mapping[str, Given], wanted: Mapping[str, Wanted], **how: "Unpack[CallOptions]"
     ) -> Dict[str, Array]:
-        """Pushes, ends the clock, and pulls, in one round trip."""
+        """Pushes, ends the clock, and pulls, in one round trip.
+
+        After Timeout the clock has ended. Call it again with the same arguments: it pushes nothing, and goes on waiting.
+        """
         parts, values = self._wanted(wanted)
         self._call(library.server_push_pull, _call_options(how), self._given(gradients), parts)
         return values
@@ -554,6 +573,10 @@ class Server:
         """Starts push() and returns at once; the arrays must not change before it is done."""
         return self._start(library.server_push_start, how, self._given(gradients), None)
 
+    def set_start(self, values: Mapping[str, Given], **how: "Unpack[CallOptions]") -> Operation:
+        """Starts set() and returns at once; the arrays must not change before it is done."""
+        return self._start(library.server_set_start, how, self._given(values), None)
+
     def pull_start(self, wanted: Mapping[str, Wanted], **how: "Unpack[CallOptions]") -> Operation:
         """Starts pull() and returns at once; wait() of it returns the values."""
         parts, values = self._wanted(wanted)
@@ -562,6 +585,22 @@ class Server:
     def tick_start(self, **how: "Unpack[CallOptions]") -> Operation:
         """Starts tick() and returns at once; a pull that is started afterwards waits for it."""
         return self._start(library.server_tick_start, how, None, None)
+
+    def change_mode(
+        self, mode: str, *, staleness: SupportsIndex = 0, quorum: SupportsIndex = 0, **how: "Unpack[CallOptions]"
+    ) -> None:
+        """Changes the mode, when all workers have called this with the same arguments, behind as many clocks each.
+
+        Blocks until then. Workers that ask for different modes get Mismatch, and the mode stays.
+        """
+        change = _header.ServerChange(
+            ctypes.sizeof(_header.ServerChange),
+            _mode(mode),
+            integer("staleness", staleness, 0, Status.INVALID_OPTIONS),
+            integer("quorum", quorum, 0, Status.INVALID_OPTIONS),
+        )
+        with self._lock:
+            check(library.server_change_mode(self._open, ctypes.byref(change), ctypes.byref(_call_options(how))))
 
     def step(self, number: SupportsIndex = 0) -> Step:
         """Which workers took part in a step; 0: in the step of this worker's last update. Only workers."""
@@ -642,12 +681,10 @@ class Server:
         _check_mapping(wanted, "rows (None for a dense table)")
         for name, which in wanted.items():
             index, table = self._table(name)
-            if (which is None) != (table.rows is None):
-                what = "has rows, and needs indices" if table.rows is not None else "is dense, and has no indices"
-                raise invalid(Status.INVALID_BUFFER, f"table {name!r} {what}")
+            into, which = _split(name, table, which)
             rows = None if which is None else _indices(which)
             shape = table.shape if rows is None else (rows.size,) + table.shape
-            found[name] = np.empty(shape, np.float32)
+            found[name] = np.empty(shape, np.float32) if into is None else _room(name, into, shape)
             if rows is None or rows.size > 0:
                 parts.add(index, rows, found[name])
         return parts, found
@@ -656,6 +693,28 @@ class Server:
 def _check_mapping(given: object, what: str) -> None:
     if not isinstance(given, Mapping):
         raise invalid(Status.INVALID_BUFFER, f"a dict of names of tables and their {what} is needed, not {given!r:.60}")
+
+
+def _split(name: str, table: Table, wanted: Wanted) -> Tuple[Optional[Array], Union[None, Buffer, Sequence[int]]]:
+    """The array to fill, if any, and the indices of rows."""
+    if table.rows is None:
+        if wanted is not None and not isinstance(wanted, np.ndarray):
+            raise invalid(Status.INVALID_BUFFER, f"table {name!r} is dense, and has no indices: None, or an array to fill")
+        return wanted, None
+    if wanted is None:
+        raise invalid(Status.INVALID_BUFFER, f"table {name!r} has rows, and needs indices")
+    if isinstance(wanted, tuple) and len(wanted) == 2 and isinstance(wanted[1], np.ndarray):
+        return wanted[1], wanted[0]
+    return None, wanted
+
+
+def _room(name: str, array: Array, shape: Tuple[int, ...]) -> Array:
+    if array.dtype != np.float32 or not (array.flags.c_contiguous and array.flags.writeable) or array.shape != shape:
+        raise invalid(
+            Status.INVALID_BUFFER,
+            f"the array for table {name!r} is not a writable one of float32 without gaps, of shape {shape}",
+        )
+    return array
 
 
 def _floats(name: str, thing: Buffer) -> Array:

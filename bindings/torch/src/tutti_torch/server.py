@@ -83,7 +83,7 @@ class Optimizer:
 
     `optimizer`: what servers do with gradients (tutti.server.SGD and others); an Embedding brings its own. `encoding`: how
     gradients travel, such as "bfloat16". Further options are those of tutti.server.Server: servers, workers, mode,
-    staleness, quorum, average, timeout. Collective. All workers begin with the parameters of the lowest of them; servers
+    staleness, quorum, average, timeout, serve_timeout. Collective. All workers begin with the parameters of the lowest of them; servers
     compute in float32, whatever dtype the model has.
     """
 
@@ -110,13 +110,15 @@ class Optimizer:
             for name, parameter in self._parameters.items()
         ]
         tables += [module._table(name) for name, module in self._embeddings.items()]
-        self.server = server.Server(comm, tables, **options)
+        mode = {key: options.pop(key) for key in ("mode", "staleness", "quorum") if key in options}
+        self.server = server.Server(comm, tables, mode="asynchronous", **options)
         for module in self._embeddings.values():
             module._server = self.server if self.is_worker else None
-        self._begin(comm, self.is_worker and _is_lowest(comm, options))
+        self._begin(comm, self.is_worker and _is_lowest(comm, options), {"mode": "synchronous", **mode})
 
-    def _begin(self, comm: Communicator, is_lowest: bool) -> None:
-        """In every mode, the lowest worker's parameters are on all servers before another worker pulls."""
+    def _begin(self, comm: Communicator, is_lowest: bool, mode: Dict[str, Any]) -> None:
+        """In every mode, the lowest worker's parameters are on all servers before another worker pulls. Until then no worker
+        waits for another in a clock: a quorum might not come about."""
         if is_lowest:
             self.server.set({name: _numbers(p).flatten().numpy() for name, p in self._parameters.items()})
         if self.is_worker:
@@ -124,6 +126,8 @@ class Optimizer:
         if is_lowest:
             self.pull()  # waits for its update on each server
         comm.barrier()
+        if self.is_worker:
+            self.server.change_mode(**mode)
         if self.is_worker and not is_lowest:
             self.pull()
 
@@ -139,7 +143,8 @@ class Optimizer:
         """Pushes the gradients, ends this worker's clock, and takes the new parameters. Gradients are then gone.
 
         A parameter without a gradient takes no part: its moments do not change. A step that is refused, because of a
-        gradient that is NaN or infinite, changes nothing, and the gradients stay.
+        gradient that is NaN or infinite, changes nothing, and the gradients stay. After tutti.Timeout servers have the
+        gradients: the next call pushes nothing, and goes on waiting for that step. So call it again before you compute more.
         """
         gradients: Dict[str, Any] = {
             name: _numbers(p.grad).flatten().numpy() for name, p in self._parameters.items() if p.grad is not None

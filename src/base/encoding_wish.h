@@ -8,8 +8,8 @@
  * The words behind the name come in any order: `racks`, `hosts` or `everywhere`; `allowed` or
  * `required`. Words that are left out are `hosts` and `allowed`.
  */
-#ifndef TUTTI_TUNE_ENCODING_WISH_H
-#define TUTTI_TUNE_ENCODING_WISH_H
+#ifndef TUTTI_BASE_ENCODING_WISH_H
+#define TUTTI_BASE_ENCODING_WISH_H
 
 #include <stdbool.h>
 #include <stddef.h>

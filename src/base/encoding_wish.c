@@ -1,4 +1,4 @@
-#include "tune/encoding_wish.h"
+#include "base/encoding_wish.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,356 @@
+/* server_backup_test.c - parameter servers with backups among processes that are killed at random: one
+ * server, two in a row or apart, workers, a worker and a server. A ledger of all pushes says what each
+ * worker must pull, bit by bit; nobody hangs; and who lost a part of the tables is told whose.
+ *
+ *     server_backup_test                        what CI runs; with TUTTI_LONG more
+ *     server_backup_test --runs N [--seed S]    as many as you like; stops at the first that fails
+ *
+ * ctest: label=once timeout=300 */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/kit/elements.h"
+#include "tests/kit/patient.h"
+#include "tests/kit/sanitized.h"
+#include "tutti/server.h"
+
+enum { WIDTH = 3000, ROWS = 50, ROW_WIDTH = 4, PUSHED_ROWS = 8, RANKS_MAX = 8, CLOCKS = 15 };
+enum { DENSE, WORDS, TABLES };
+
+/* One run: servers are the first ranks, and the first of them may work, too. */
+struct run {
+    uint64_t seed;
+    int servers, workers, size;
+    bool works_on_servers;
+    enum tutti_server_mode mode;
+    uint64_t kill_us[RANKS_MAX]; /* after the beginning; 0: never */
+    _Atomic int died[RANKS_MAX];
+    _Atomic int failed, done; /* workers */
+};
+
+static int servers_of_all[] = {0, 1, 2, 3};
+
+static uint64_t drawn(const struct run *run, uint64_t what)
+{
+    return elements_mixed(run->seed, what);
+}
+
+static bool is_worker(const struct run *run, int rank)
+{
+    return rank >= run->servers || (run->works_on_servers && rank == 0);
+}
+
+static enum tutti_status begin(const struct run *run, struct tutti_comm *comm,
+                               struct tutti_server **server)
+{
+    struct tutti_server_table tables[TABLES] = {TUTTI_SERVER_TABLE_INIT("dense", 0, WIDTH),
+                                                TUTTI_SERVER_TABLE_INIT("words", ROWS, ROW_WIDTH)};
+    struct tutti_server_options options = TUTTI_SERVER_OPTIONS_INIT;
+    int workers[RANKS_MAX];
+    for (int t = 0; t < TABLES; t++) tables[t].rate = 1;
+    for (int rank = 0; rank < run->size; rank++)
+        if (is_worker(run, rank)) workers[options.worker_count++] = rank;
+    options.worker_ranks = workers;
+    options.tables = tables;
+    options.table_count = TABLES;
+    options.server_ranks = servers_of_all;
+    options.server_count = (size_t)run->servers;
+    options.mode = run->mode;
+    options.staleness = 1;
+    options.quorum = 1;
+    options.backups = 1;
+    options.timeout_ns = 60000000000;
+    return tutti_server_create(&options, comm, server);
+}
+
+/* ------------------------------------------------------------------------------------ the ledger */
+
+static float value_of(const struct run *run, int rank, int clock, size_t i)
+{
+    const uint64_t h = elements_mixed(run->seed + (uint64_t)(rank * 1000 + clock), (uint64_t)i);
+    return (float)((double)(h % 20001) / 10000 - 1) * (h % 7 == 0 ? 1e4f : 1.0f);
+}
+
+static int64_t row_of(const struct run *run, int rank, int clock, int i)
+{
+    return (int64_t)((drawn(run, (uint64_t)(rank * 1000 + clock)) % ROWS + (uint64_t)i) % ROWS);
+}
+
+struct ledger {
+    float dense[WIDTH];
+    int64_t words[ROWS]; /* whole numbers: of each element of the row */
+};
+
+/* A step with the updates of these ranks, all of the same clock. */
+static void take(struct ledger *ledger, const struct run *run, const int *ranks, size_t count,
+                 int clock)
+{
+    for (size_t i = 0; i < WIDTH; i++) {
+        float sum = value_of(run, ranks[0], clock, i);
+        for (size_t r = 1; r < count; r++) sum += value_of(run, ranks[r], clock, i);
+        ledger->dense[i] += -1.0f * sum;
+    }
+    for (size_t r = 0; r < count; r++)
+        for (int i = 0; i < PUSHED_ROWS; i++)
+            ledger->words[row_of(run, ranks[r], clock, i)] -= ranks[r] + 1;
+}
+
+static bool is_as_in(const struct ledger *ledger, const float *dense, float words[ROWS][ROW_WIDTH])
+{
+    if (memcmp(ledger->dense, dense, sizeof ledger->dense) != 0) return false;
+    for (int row = 0; row < ROWS; row++)
+        for (int c = 0; c < ROW_WIDTH; c++)
+            if (words[row][c] != (float)ledger->words[row]) return false;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------- the workers */
+
+/* Two pushes, a tick and a pull; sometimes all at once. */
+static enum tutti_status work(struct tutti_server *server, const struct run *run, int rank,
+                              int clock, float *dense, float words[ROWS][ROW_WIDTH])
+{
+    static _Thread_local float mine[WIDTH], rows[PUSHED_ROWS][ROW_WIDTH];
+    int64_t numbers[PUSHED_ROWS], all[ROWS];
+    for (size_t i = 0; i < WIDTH; i++) mine[i] = value_of(run, rank, clock, i);
+    for (int i = 0; i < PUSHED_ROWS; i++) {
+        numbers[i] = row_of(run, rank, clock, i);
+        for (int c = 0; c < ROW_WIDTH; c++) rows[i][c] = (float)(rank + 1);
+    }
+    for (int row = 0; row < ROWS; row++) all[row] = row;
+    const struct tutti_server_part push[] = {{DENSE, NULL, 0, mine},
+                                             {WORDS, numbers, PUSHED_ROWS, rows}};
+    const struct tutti_server_part pull[] = {{DENSE, NULL, 0, dense}, {WORDS, all, ROWS, words}};
+    if (clock % 3 == 0) return tutti_server_push_pull(server, push, 2, pull, 2, NULL);
+    enum tutti_status status = tutti_server_push(server, push, 1, NULL);
+    if (status == TUTTI_OK) status = tutti_server_push(server, push + 1, 1, NULL);
+    if (status == TUTTI_OK) status = tutti_server_tick(server, NULL);
+    if (status == TUTTI_OK) status = tutti_server_pull(server, pull, 2, NULL);
+    return status;
+}
+
+/* Whether the message names a server that was to die, and the tables may be incomplete. */
+static bool is_told_why(const struct run *run, enum tutti_status status)
+{
+    bool names = false, may = false;
+    for (int s = 0; s < run->servers; s++) {
+        char name[40];
+        snprintf(name, sizeof name, "server at rank %d", s);
+        names |= run->kill_us[s] > 0 && strstr(tutti_error_message(), name) != NULL;
+        may |= run->kill_us[s] > 0 && run->kill_us[(s + 1) % run->servers] > 0;
+    }
+    return status == TUTTI_PROC_FAILED && names && may;
+}
+
+static int works(struct tutti_server *server, struct run *run, int rank)
+{
+    static _Thread_local float dense[WIDTH], words[ROWS][ROW_WIDTH];
+    static _Thread_local struct ledger ledger;
+    memset(&ledger, 0, sizeof ledger);
+    for (int clock = 0; clock < CLOCKS; clock++) {
+        struct tutti_server_step step = {.size_bytes = sizeof step};
+        int members[RANKS_MAX];
+        enum tutti_status status = work(server, run, rank, clock, dense, words);
+        if (status == TUTTI_OK)
+            status = tutti_server_step_read(server, 0, members, RANKS_MAX, &step);
+        if (status != TUTTI_OK) {
+            RANKS_EXPECT(is_told_why(run, status));
+            RANKS_EXPECT(tutti_server_tick(server, NULL) != TUTTI_OK);
+            atomic_fetch_add(&run->failed, 1);
+            return 0;
+        }
+        if (run->mode == TUTTI_SERVER_SYNCHRONOUS) {
+            RANKS_EXPECT(step.number == (uint64_t)clock + 1);
+            take(&ledger, run, members, step.member_count, clock);
+            RANKS_EXPECT(is_as_in(&ledger, dense, words));
+        }
+    }
+    atomic_fetch_add(&run->done, 1);
+    return 0;
+}
+
+/* In other modes: each worker's update has the worker's own bit in an element of its own. */
+static int counts(struct tutti_server *server, struct run *run, int rank)
+{
+    static _Thread_local float dense[WIDTH], mine[WIDTH];
+    const struct tutti_server_part push = {DENSE, NULL, 0, mine}, pull = {DENSE, NULL, 0, dense};
+    /* Elements of each server's share. */
+    memset(mine, 0, sizeof mine);
+    for (int s = 0; s < run->servers; s++) mine[s * (WIDTH / run->servers) + 10 + rank] = 1;
+    for (int clock = 0; clock < CLOCKS; clock++) {
+        enum tutti_status status = tutti_server_push(server, &push, 1, NULL);
+        if (status == TUTTI_OK) status = tutti_server_push_pull(server, &push, 1, &pull, 1, NULL);
+        if (status != TUTTI_OK) {
+            RANKS_EXPECT(is_told_why(run, status));
+            atomic_fetch_add(&run->failed, 1);
+            return 0;
+        }
+        for (int s = 0; s < run->servers; s++)
+            for (int other = 0; other < run->size; other++) {
+                const float count = -dense[s * (WIDTH / run->servers) + 10 + other];
+                if (other == rank) RANKS_EXPECT(count == 2 * (float)(clock + 1));
+                RANKS_EXPECT((int)count % 2 == 0 && count >= 0 && count <= 2 * CLOCKS);
+            }
+    }
+    atomic_fetch_add(&run->done, 1);
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------ the ranks */
+
+static void *kill_later(void *context)
+{
+    const uint64_t us = *(const uint64_t *)context;
+    nanosleep(&(struct timespec){(time_t)(us / 1000000), (long)(us % 1000000 * 1000)}, NULL);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+static bool may_lose_a_share(const struct run *run)
+{
+    for (int s = 0; s < run->servers; s++)
+        if (run->kill_us[s] > 0 && run->kill_us[(s + 1) % run->servers] > 0) return true;
+    return false;
+}
+
+static int takes_part(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct run *const run = context;
+    struct tutti_server *server;
+    pthread_t killer;
+    (void)seed, (void)size;
+    RANKS_EXPECT(begin(run, comm, &server) == TUTTI_OK);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (run->kill_us[rank] > 0) {
+        RANKS_EXPECT(pthread_create(&killer, NULL, kill_later, &run->kill_us[rank]) == 0);
+        RANKS_EXPECT(pthread_detach(killer) == 0);
+    }
+    if (is_worker(run, rank))
+        RANKS_EXPECT((run->mode == TUTTI_SERVER_SYNCHRONOUS ? works : counts)(server, run, rank) ==
+                     0);
+    const enum tutti_status status = tutti_server_free(server);
+    RANKS_EXPECT(status == TUTTI_OK || (status == TUTTI_PROC_FAILED && may_lose_a_share(run)));
+    return 0;
+}
+
+static void draw(struct run *run, uint64_t seed)
+{
+    static const enum tutti_server_mode modes[] = {TUTTI_SERVER_SYNCHRONOUS,
+                                                   TUTTI_SERVER_SYNCHRONOUS, TUTTI_SERVER_BOUNDED,
+                                                   TUTTI_SERVER_ASYNCHRONOUS, TUTTI_SERVER_QUORUM};
+    *run = (struct run){.seed = seed};
+    run->servers = 2 + (int)(drawn(run, 1) % 3);
+    run->workers = 1 + (int)(drawn(run, 2) % 3);
+    run->size = run->servers + run->workers;
+    run->works_on_servers = drawn(run, 3) % 4 == 0;
+    run->mode = modes[drawn(run, 4) % 5];
+    const uint64_t at = 1 + drawn(run, 5) % 60000, next = at + drawn(run, 6) % 8000;
+    const int first = drawn(run, 7) % 3 == 0 ? 0 : (int)(drawn(run, 8) % (uint64_t)run->servers);
+    switch (drawn(run, 9) % 8) {
+    case 0: break;
+    case 1: run->kill_us[run->servers] = at; break;
+    case 2:
+        run->kill_us[first] = at;
+        run->kill_us[run->size - 1] = next;
+        break;
+    case 3:
+        run->kill_us[first] = at;
+        run->kill_us[(first + 1) % run->servers] = next;
+        break;
+    case 4:
+        run->kill_us[first] = at;
+        if (run->servers == 4) run->kill_us[(first + 2) % run->servers] = next;
+        break;
+    default: run->kill_us[first] = at; break;
+    }
+}
+
+/* Whether all was well; otherwise how to repeat it is printed. */
+static bool is_good(uint64_t seed)
+{
+    struct ranks_outcome outcomes[RANKS_MAX];
+    static struct run *run;
+    if (run == NULL) run = ranks_share(sizeof *run);
+    draw(run, seed);
+    const struct ranks_options options = {.kind = RANKS_PROCESSES,
+                                          .deadline_ms = 120000,
+                                          .seed = seed | 1,
+                                          .comm_options = &patient,
+                                          .outcomes = outcomes};
+    (void)ranks_run(run->size, &options, takes_part, run);
+    bool good = true;
+    int workers = 0;
+    for (int rank = 0; rank < run->size; rank++) {
+        const bool was_killed =
+            outcomes[rank].fate == RANKS_SIGNALLED && outcomes[rank].value == SIGKILL;
+        good &= outcomes[rank].fate == RANKS_GOOD || (was_killed && run->kill_us[rank] > 0);
+        workers += is_worker(run, rank) && !was_killed;
+    }
+    good &= atomic_load(&run->failed) + atomic_load(&run->done) >= workers;
+    if (!good)
+        fprintf(stderr, "repeat it with --runs 1 --seed %llu (%d servers, %d workers, mode %d)\n",
+                (unsigned long long)seed, run->servers, run->workers, (int)run->mode);
+    return good;
+}
+
+static void each_acknowledged_push_counts_once_whoever_dies(void **state)
+{
+    (void)state;
+    if (IS_THREAD_SANITIZED) skip(); /* children of fork() can start no threads */
+    const uint64_t runs = getenv("TUTTI_LONG") != NULL ? 200 : 12;
+    for (uint64_t seed = 1; seed <= runs; seed++) assert_true(is_good(seed));
+}
+
+/* Without deaths: the same values on ranks that are servers and workers. */
+static int agrees(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct run *const run = context;
+    (void)seed;
+    run->size = size;
+    return takes_part(comm, rank, size, seed, run);
+}
+
+static void backups_change_no_bit(void **state)
+{
+    (void)state;
+    for (int both = 0; both <= 1; both++) {
+        struct run *const run = ranks_share(sizeof *run);
+        *run = (struct run){.seed = 5, .servers = 3, .workers = 2, .size = 5};
+        run->works_on_servers = both;
+        expect_good(5, RANKS_DEFAULT, agrees, run);
+    }
+}
+
+static int run_many(int count, char **arguments)
+{
+    uint64_t runs = 0, first = 1;
+    for (int i = 1; i + 1 < count; i += 2) {
+        if (strcmp(arguments[i], "--runs") == 0) runs = strtoull(arguments[i + 1], NULL, 10);
+        if (strcmp(arguments[i], "--seed") == 0) first = strtoull(arguments[i + 1], NULL, 10);
+    }
+    for (uint64_t i = 0; i < runs; i++)
+        if (!is_good(first + i)) return 1;
+    printf("%llu runs were good\n", (unsigned long long)runs);
+    return runs > 0 ? 0 : 2;
+}
+
+int main(int argument_count, char **arguments)
+{
+    if (argument_count > 1) return run_many(argument_count, arguments);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(backups_change_no_bit),
+        cmocka_unit_test(each_acknowledged_push_counts_once_whoever_dies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
