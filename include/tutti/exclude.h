@@ -1,5 +1,6 @@
-/* exclude.h - when is a rank so sick that the others should put it out? A rank's knowledge of
- * another one, and a policy that judges it.
+/* exclude.h - ranks that are sick without being dead: too slow, stopped, with data that arrive changed,
+ * with a failed GPU. The others put such a rank out, against its will. A rank's knowledge of another
+ * one and a policy say when.
  *
  *     tutti_comm_signs ──► struct tutti_signs ──► tutti_exclude_judge ──► a cause, for tutti_comm_exclude
  *       what is known        now                    thresholds, history      or TUTTI_CAUSE_NONE
@@ -24,6 +25,57 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---------------------------------------------------------------------------------- exclusion */
+
+/* Why a rank is put out; all ranks are told. */
+enum tutti_cause {
+    TUTTI_CAUSE_NONE = 0, /* of a verdict: the rank is healthy; of an exclusion: not said */
+    TUTTI_CAUSE_LATE,     /* it comes late to call after call */
+    TUTTI_CAUSE_STALLED,  /* its process does not run */
+    TUTTI_CAUSE_CORRUPT,  /* what it sends arrives changed */
+    TUTTI_CAUSE_DEVICE    /* its GPU has failed */
+};
+
+struct tutti_exclude_options {
+    size_t size_bytes; /* sizeof(struct tutti_exclude_options); TUTTI_EXCLUDE_OPTIONS_INIT sets it */
+    enum tutti_cause cause; /* of ranks that call with the same list, the first one's counts */
+    int whole_host; /* 1: no process of the listed ranks' hosts may join any more; 0: not these processes */
+    const char *reason; /* more about it, for messages; copied, up to about 100 characters; or NULL */
+    const struct tutti_comm_options *comm_options; /* as for tutti_comm_split; or NULL */
+};
+#define TUTTI_EXCLUDE_OPTIONS_INIT                                            \
+    {                                                                         \
+        sizeof(struct tutti_exclude_options), TUTTI_CAUSE_NONE, 0, NULL, NULL \
+    }
+
+/* Makes a communicator of the ranks that are left, in their old order, without the listed ranks, even
+ * if these are alive and do not call. Collective over the other ranks that are alive, with the same
+ * list on each. The first call ends all operations on comm, on all ranks, with EXCLUDED:
+ * tutti_comm_failure names the first listed rank, and the message the caller and the reason. A rank
+ * that hears so can take part by calling tutti_comm_exclude with the same list.
+ *
+ * More than half of the ranks of comm must call with the same list, or half of them with rank 0; then
+ * all of these get the new communicator, or none does. The listed ranks have no part in that, whatever
+ * they call: messages of theirs are not heard, and the new communicator meets under a key which they
+ * are not told. Of several lists, and other calls such as tutti_comm_shrink at the same time, only one
+ * can have such a majority. Ranks that called otherwise get DESYNC, and are left out. If none can have
+ * one, nobody is put out, and all ranks get DESYNC, also listed ranks. An excluded rank gets EXCLUDED
+ * from operations, and from tutti_comm_shrink and the other calls for recovery. Its process cannot
+ * tutti_comm_join a team any more: the team keeps a list of such processes (by host and pid), or with
+ * whole_host of their hosts, and refuses them. All must call with the same whole_host.
+ *
+ * Blocks until all ranks that are alive and not listed have called, at most for the communicator's
+ * timeout. ranks, options (NULL: the defaults) and what they point to stay the caller's; one thread at
+ * a time. On failure *created is NULL: INVALID_RANK (a rank of the list is none, or the caller's, or
+ * twice there; or too few ranks would be left), DESYNC (too many ranks called something else),
+ * EXCLUDED (the others exclude the calling rank; if the message says that it "is to be" put out, it
+ * did not hear within some seconds whether they have decided it, and a further call tells),
+ * PROC_FAILED (the others went on without the calling rank), MINORITY, TIMEOUT, or the status that
+ * kept a rank from making it. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_comm_exclude(struct tutti_comm *comm, const int *ranks, int rank_count,
+                   const struct tutti_exclude_options *options, struct tutti_comm **created);
 
 /* -------------------------------------------------------------------------------------- signs */
 

@@ -27,6 +27,7 @@
 #include "membership/rank_set.h"
 #include "membership/standing.h"
 #include "team/options.h"
+#include "tutti/exclude.h"
 
 struct excluding {
     struct tutti_comm *comm;

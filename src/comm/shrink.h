@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "tutti/tutti.h"
+#include "tutti/exclude.h"
 
 struct shrink_wish {
     const char *function;                     /* the public one, without "tutti_" */

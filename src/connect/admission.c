@@ -18,6 +18,7 @@
 #include "connect/port.h"
 #include "os/byte_stream.h"
 #include "os/clock.h"
+#include "tutti/exclude.h"
 
 /* A host that is silent for so long is gone: one second, and three more without an answer. */
 enum { IDLE_S = 1, APART_S = 1, PROBES = 3 };

@@ -1,6 +1,7 @@
 #include "connect/admission_message.h"
 
 #include "base/status.h"
+#include "tutti/exclude.h"
 
 enum { MAGIC = 0x32726f64, APPLICATION_MAGIC = 0x31707061 }; /* "dor2", "app1" */
 enum { REFUSAL_MAX = 1 + TUTTI_CAUSE_DEVICE };

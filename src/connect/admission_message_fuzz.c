@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "connect/admission_message.h"
+#include "tutti/exclude.h"
 
 static void check(const struct admission_invitation *invitation, const uint64_t *survivors,
                   const struct bars *bars)

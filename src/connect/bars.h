@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#include "tutti/tutti.h"
+#include "tutti/exclude.h"
 
 enum { BARS_MAX = 256, BAR_ANY_PID = 0 };
 

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "connect/bars.h"
+#include "tutti/exclude.h"
 
 static void a_process_or_all_of_a_host_are_kept_out(void **state)
 {

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tutti/tutti.h"
+#include "tutti/exclude.h"
 
 struct health;
 

@@ -18,6 +18,7 @@
 
 #include "os/clock.h"
 #include "tests/worlds/ranks.h"
+#include "tutti/exclude.h"
 
 enum { RANKS_MAX = 8, COUNT = 20000 };
 static const uint64_t SECOND = 1000000000u;

@@ -28,6 +28,7 @@
 #include "tests/kit/chance.h"
 #include "tests/kit/elements.h"
 #include "tests/worlds/ranks.h"
+#include "tutti/exclude.h"
 
 enum { RANKS_MAX = 8, COUNT = 1000, VALUES_MAX = 8 };
 static const uint64_t SECOND = 1000000000u;
