@@ -641,11 +641,13 @@ static void ask(struct world *w, int worker)
 {
     struct worker *const own = &w->worker[worker];
     const bool differs = sim_chance(w->sim, 150);
-    const struct message message = {
-        .kind = WISH,
-        .from = end_of_worker(w, worker),
-        .round = own->rounds,
-        .rule = {differs ? 2 : own->rounds % 2 == 0 ? WORKER_CLOCK_UNBOUNDED : 0, 0}};
+    const struct message message = {.kind = WISH,
+                                    .from = end_of_worker(w, worker),
+                                    .round = own->rounds,
+                                    .rule = {differs                ? 2
+                                             : own->rounds % 2 == 0 ? WORKER_CLOCK_UNBOUNDED
+                                                                    : 0,
+                                             0}};
     own->role = AWAITS_RULE;
     own->answers_missing = 0;
     own->was_answered = false;
@@ -656,8 +658,8 @@ static void ask(struct world *w, int worker)
         send(w, to_seat);
         own->answers_missing |= UINT64_C(1) << s;
     }
-    sim_at(w->sim, sim_now_ns(w->sim) + sim_between(w->sim, MILLISECOND, 100 * MILLISECOND), GIVE_UP,
-           node_of(w, end_of_worker(w, worker)), worker, (int)own->clock);
+    sim_at(w->sim, sim_now_ns(w->sim) + sim_between(w->sim, MILLISECOND, 100 * MILLISECOND),
+           GIVE_UP, node_of(w, end_of_worker(w, worker)), worker, (int)own->clock);
 }
 
 /* All answers to the wish are there, or it is given up. */
