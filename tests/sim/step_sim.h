@@ -45,7 +45,7 @@ enum step_bug {
     STEP_BUG_WAITS_FOR_DEAD, /* seats that are gone must still have updates */
     STEP_BUG_EARLY_PULL,     /* a pull does not wait for the step */
     STEP_BUG_NO_GONE,        /* the leader puts nobody out */
-    STEP_BUG_RULE_ALONE,     /* the leader carries out another rule that the standby has not heard of */
+    STEP_BUG_RULE_ALONE, /* the leader carries out another rule that the standby has not heard of */
     STEP_BUG_END
 };
 
