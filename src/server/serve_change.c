@@ -27,7 +27,6 @@ enum tutti_status serve_take_change(struct serve *serve, int worker)
         return error_set(TUTTI_MISMATCH, "it asks for change %" PRIu64 " of the mode out of turn",
                          request->clock);
     }
-    serve_act(serve);
     return TUTTI_OK;
 }
 

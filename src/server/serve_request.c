@@ -162,7 +162,9 @@ static enum tutti_status take_change(struct serve *serve, int worker)
     if (serve->broken != TUTTI_OK)
         return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
     await_tick(from);
-    return serve_take_change(serve, worker);
+    TRY(serve_take_change(serve, worker));
+    serve_act(serve);
+    return TUTTI_OK;
 }
 
 static enum tutti_status take_pull(struct serve *serve, int worker, const struct server_ends *ends)

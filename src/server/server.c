@@ -585,18 +585,18 @@ enum tutti_status tutti_server_tick(struct tutti_server *server,
     return worker_finish(&operation, true);
 }
 
-/* Waits for all operations, and returns the first failure, with its message. The last one is over last, so
- * one wait is for all. */
+/* Waits for all operations, and returns the first failure, with its message. In their order, since a server
+ * that refuses a push says nothing about what came behind it. */
 static enum tutti_status finish_all(enum tutti_status before,
                                     struct tutti_server_operation **operations, int count)
 {
     enum tutti_status status = before;
     char message[ERROR_TEXT_MAX];
     error_copy(message, sizeof message);
-    for (int i = count - 1; i >= 0; i--) {
+    for (int i = 0; i < count; i++) {
         if (operations[i] == NULL) continue;
         const enum tutti_status one = worker_finish(&operations[i], true);
-        if (one == TUTTI_OK || before != TUTTI_OK) continue;
+        if (one == TUTTI_OK || status != TUTTI_OK) continue;
         status = one;
         error_copy(message, sizeof message);
     }

@@ -7,7 +7,6 @@
 #include "membership/rank_set.h"
 #include "membership/step_leader.h"
 #include "tests/sim/sim.h"
-#include "tests/sim/sim_seeds.h"
 #include "tests/sim/sim_story.h"
 
 enum {
@@ -22,27 +21,12 @@ enum { DELIVER = 1, ENDED, COMPUTED, CRASH, CUT, GIVE_UP };
 
 #define MILLISECOND UINT64_C(1000000)
 
-enum kind {
-    PUSH,
-    TICK,
-    PULL,
-    WISH,
-    LEAVE,
-    ACK,
-    TICKED,
-    VALUES,
-    ANSWERED, /* a wish */
-    FAIL,
-    HAS,
-    LOST,
-    ENTRY,
-    CONFIRM,
-    RESUME,
-    GONE
-};
+/* Messages: of workers and to them; between seats. */
+enum { PUSH, TICK, PULL, WISH, LEAVE, ACK, TICKED, VALUES, ANSWERED, FAIL };
+enum { HAS = FAIL + 1, LOST, ENTRY, CONFIRM, RESUME, GONE };
 
 struct message {
-    enum kind kind;
+    int kind;
     int from, to; /* ends: seats, then workers */
     int worker;
     uint64_t clock, push, index, round;
@@ -106,11 +90,8 @@ struct world {
         enum step_entry_kind kind;
         uint64_t number, members;
     } canon[ENTRIES_MAX];
-    struct {
-        bool is_known;
-        struct step_entry end;
-    } rounds[ROUNDS_MAX];
-    bool wishes; /* workers ask for other rules in this schedule */
+    struct step_entry rounds[ROUNDS_MAX]; /* how each ended; DECIDED: it has not */
+    bool wishes;                          /* workers ask for other rules in this schedule */
     bool has_taken_over;
     bool was_cut[SEATS_MAX]; /* from the leader, while both lived */
 };
@@ -221,21 +202,15 @@ static void judge_entry(struct world *w, int seat, const struct step_entry *entr
     }
 }
 
-/* A seat carries out the end of a round of wishes. */
+/* A seat carries out the end of a round of wishes: no worker takes part in more than ROUNDS_MAX. */
 static void judge_round(struct world *w, int seat, const struct step_entry *end)
 {
-    if (end->round >= ROUNDS_MAX) {
-        story_fail(&w->story, "too many rounds");
-        return;
-    }
-    if (!w->rounds[end->round].is_known) {
-        w->rounds[end->round].is_known = true;
-        w->rounds[end->round].end = *end;
+    struct step_entry *const first = &w->rounds[end->round % ROUNDS_MAX];
+    if (first->kind == STEP_DECIDED) {
+        *first = *end;
         w->report->changed += end->kind == STEP_CHANGED;
         w->report->kept += end->kind == STEP_KEPT;
-        return;
     }
-    const struct step_entry *const first = &w->rounds[end->round].end;
     if (first->kind != end->kind || first->number != end->number ||
         first->left_count != end->left_count)
         story_fail(&w->story, "seat %d ends round %llu otherwise", seat,
@@ -337,11 +312,9 @@ static void answer_tick(struct world *w, int seat, int worker)
 static void answer_wish(struct world *w, int seat, int worker)
 {
     struct seen *const of = &w->seat[seat].of[worker];
+    const int to = end_of_worker(w, worker);
     of->asks = false;
-    send(w, (struct message){.kind = ANSWERED,
-                             .from = seat,
-                             .to = end_of_worker(w, worker),
-                             .round = of->asks_round});
+    send(w, (struct message){.kind = ANSWERED, .from = seat, .to = to, .round = of->asks_round});
 }
 
 static void end_round(struct world *w, int seat, const struct step_entry *end)
@@ -640,23 +613,20 @@ static void compute(struct world *w, int worker)
 static void ask(struct world *w, int worker)
 {
     struct worker *const own = &w->worker[worker];
-    const bool differs = sim_chance(w->sim, 150);
-    const struct message message = {.kind = WISH,
-                                    .from = end_of_worker(w, worker),
-                                    .round = own->rounds,
-                                    .rule = {differs                ? 2
-                                             : own->rounds % 2 == 0 ? WORKER_CLOCK_UNBOUNDED
-                                                                    : 0,
-                                             0}};
+    struct message message = {.kind = WISH,
+                              .from = end_of_worker(w, worker),
+                              .round = own->rounds,
+                              .rule = {sim_chance(w->sim, 150) ? 2
+                                       : own->rounds % 2 == 0  ? WORKER_CLOCK_UNBOUNDED
+                                                               : 0,
+                                       0}};
     own->role = AWAITS_RULE;
     own->answers_missing = 0;
     own->was_answered = false;
-    for (int s = 0; s < w->seats; s += w->shares) {
-        if (!has_line(w, worker, s)) continue;
-        struct message to_seat = message;
-        to_seat.to = s;
-        send(w, to_seat);
-        own->answers_missing |= UINT64_C(1) << s;
+    for (message.to = 0; message.to < w->seats; message.to += w->shares) {
+        if (!has_line(w, worker, message.to)) continue;
+        send(w, message);
+        own->answers_missing |= UINT64_C(1) << message.to;
     }
     sim_at(w->sim, sim_now_ns(w->sim) + sim_between(w->sim, MILLISECOND, 100 * MILLISECOND),
            GIVE_UP, node_of(w, end_of_worker(w, worker)), worker, (int)own->clock);
@@ -925,30 +895,4 @@ void step_sim_run(uint64_t seed, enum step_bug bug, bool is_verbose, struct step
     sim_free(w->sim);
     free(messages);
     free(w);
-}
-
-int step_sim_main(int argument_count, char **arguments)
-{
-    struct sim_seeds seeds;
-    struct step_sim_report report = {0};
-    if (!sim_seeds_parse(argument_count, arguments, &seeds)) return 2;
-    for (uint64_t i = 0; i < seeds.count && !report.has_failed; i++)
-        step_sim_run(seeds.first + i, STEP_BUG_NONE, seeds.is_verbose, &report);
-    if (report.has_failed) return printf("%s\n", report.message), 1;
-    printf(
-        "%llu schedules from seed %llu held: %llu events, %llu entries, %llu steps, %llu updates "
-        "on seats;\n"
-        "%llu rules changed and %llu kept;\n"
-        "%llu servers and %llu workers died, %llu lines cut, %llu seats stopped; %llu taken over, "
-        "%llu entries heard again, %llu pulls "
-        "moved, %llu lost a share\n",
-        (unsigned long long)seeds.count, (unsigned long long)seeds.first,
-        (unsigned long long)report.events, (unsigned long long)report.entries,
-        (unsigned long long)report.steps, (unsigned long long)report.updates,
-        (unsigned long long)report.changed, (unsigned long long)report.kept,
-        (unsigned long long)report.servers_died, (unsigned long long)report.workers_died,
-        (unsigned long long)report.cut, (unsigned long long)report.stopped,
-        (unsigned long long)report.taken_over, (unsigned long long)report.resumed,
-        (unsigned long long)report.moved, (unsigned long long)report.ended);
-    return 0;
 }

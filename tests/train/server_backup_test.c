@@ -180,7 +180,8 @@ static int works(struct tutti_server *server, struct run *run, int rank)
     return 0;
 }
 
-/* In other modes: each worker's update has the worker's own bit in an element of its own. */
+/* In other modes, which change meanwhile: each worker's update has the worker's own bit in an element of its
+ * own. */
 static int counts(struct tutti_server *server, struct run *run, int rank)
 {
     static _Thread_local float dense[WIDTH], mine[WIDTH];
@@ -189,8 +190,13 @@ static int counts(struct tutti_server *server, struct run *run, int rank)
     memset(mine, 0, sizeof mine);
     for (int s = 0; s < run->servers; s++) mine[s * (WIDTH / run->servers) + 10 + rank] = 1;
     for (int clock = 0; clock < CLOCKS; clock++) {
+        struct tutti_server_change change = TUTTI_SERVER_CHANGE_INIT;
+        change.mode = clock % 4 == 1 ? TUTTI_SERVER_SYNCHRONOUS : run->mode;
+        change.staleness = change.quorum = 1;
         enum tutti_status status = tutti_server_push(server, &push, 1, NULL);
         if (status == TUTTI_OK) status = tutti_server_push_pull(server, &push, 1, &pull, 1, NULL);
+        if (status == TUTTI_OK && clock % 2 == 1)
+            status = tutti_server_change_mode(server, &change, NULL);
         if (status != TUTTI_OK) {
             RANKS_EXPECT(is_told_why(run, status));
             atomic_fetch_add(&run->failed, 1);
