@@ -340,25 +340,34 @@ static void meshes_and_splits_work_until_the_excluded_rank_goes(void **state)
  * has gone on without them. */
 static int leave_undecided(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
-    (void)size, (void)seed, (void)context;
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    (void)seed;
     uint64_t word = 5;
+    options.rank = rank;
+    options.size = size;
+    options.id = context;
+    options.timeout_ns = rank == 0 ? SECOND / 2 : 20 * SECOND;
+    RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
     if (rank == 0) {
         RANKS_EXPECT(tutti_comm_agree(comm, &word) == TUTTI_TIMEOUT);
-        return 0; /* and frees the communicator */
+        atomic_store(&endings[0].is_done, 1);
+    } else {
+        while (atomic_load(&endings[0].is_done) == 0) ranks_nap_ms(1);
+        RANKS_EXPECT(tutti_comm_agree(comm, &word) == TUTTI_PROC_FAILED);
+        RANKS_EXPECT(word == 5);
     }
-    ranks_nap_ms(1000);
-    RANKS_EXPECT(tutti_comm_agree(comm, &word) == TUTTI_PROC_FAILED);
-    RANKS_EXPECT(word == 5);
+    RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     return 0;
 }
 
 static void a_rank_that_left_without_a_decision_is_as_if_dead(void **state)
 {
-    struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
-    comm_options.timeout_ns = SECOND / 2;
-    const struct ranks_options options = {.deadline_ms = 60000, .comm_options = &comm_options};
+    const struct ranks_options options = {.deadline_ms = 60000, .without_comm = true};
+    struct tutti_id id;
     (void)state;
-    assert_int_equal(ranks_run(2, &options, leave_undecided, NULL), 0);
+    memset(endings, 0, RANKS_MAX * sizeof *endings);
+    assert_int_equal(tutti_id_create(&id), TUTTI_OK);
+    assert_int_equal(ranks_run(2, &options, leave_undecided, &id), 0);
 }
 
 /* ---------------------------------------------------------------------------------- two threads */
