@@ -60,7 +60,7 @@ static enum tutti_status call_with_program(struct tutti_comm *comm, struct call 
 static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
 {
     struct program **const program = &comm->calls.blocking.program;
-    comm->calls.repeated.is_prepared = false;
+    repeat_forget(comm);
     if (board_has_failed(comm->health.board)) return health_check(&comm->health);
     const bool is_large = all_memory_matters(comm, call);
     if (is_large) call->all_were_mapped = all_memory_decide(comm, call->what.collective);

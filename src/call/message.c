@@ -137,10 +137,12 @@ static enum tutti_status mismatched(const struct message_request *request)
         encoding_wish_describe(&own.wish, wish, sizeof wish);
         snprintf(asks, sizeof asks, "asks for %s", wish);
     }
+    const bool is_encoded = m->encoding != NULL;
     return error_set(
-        TUTTI_MISMATCH, "%s: %s sent %zu elements of %s with tag %d, encoded as %s, and rank %d %s",
+        TUTTI_MISMATCH, "%s: %s sent %zu elements of %s with tag %d, %sencoded%s%s, and rank %d %s",
         what, who, m->sent_bytes / dtype_size(m->sent_dtype), tutti_dtype_name(m->sent_dtype),
-        m->message_tag, m->encoding != NULL ? m->encoding->name : "none", comm->team.rank, asks);
+        m->message_tag, is_encoded ? "" : "not ", is_encoded ? " as " : "",
+        is_encoded ? m->encoding->name : "", comm->team.rank, asks);
 }
 
 static enum tutti_status received(const struct message_request *request)

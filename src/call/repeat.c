@@ -26,11 +26,16 @@ static bool is_plain(const struct tutti_comm *comm, const struct call *call)
            !call->what.varies && call->what.purpose == CALL_FOR_USER && call->op->serial == 0;
 }
 
+void repeat_forget(struct tutti_comm *comm)
+{
+    comm->calls.repeated.program = NULL;
+    comm->calls.repeated.is_prepared = false;
+}
+
 void repeat_note(struct tutti_comm *comm, const struct call *call, struct program *program,
                  bool is_large)
 {
     struct repeated_call *const repeated = &comm->calls.repeated;
-    repeated->program = NULL;
     if (!repeat_is_likely(repeated, call->send, call->what.count)) {
         atomic_store_explicit(&repeated->send, (uintptr_t)call->send, memory_order_relaxed);
         atomic_store_explicit(&repeated->count, call->what.count, memory_order_relaxed);

@@ -41,6 +41,9 @@ static inline bool repeat_is_likely(const struct repeated_call *repeated, const 
 
 /* Whether the kept call has these arguments, of a shape that is EVEN, and may be made again. */
 bool repeat_is(const struct tutti_comm *comm, const struct arguments *arguments);
+/* Another call is about to be made. It may end before it is noted, and change what the kept call
+ * rests on. */
+void repeat_forget(struct tutti_comm *comm);
 /* Notes a call that has begun with that program. */
 void repeat_note(struct tutti_comm *comm, const struct call *call, struct program *program,
                  bool is_large);

@@ -209,7 +209,7 @@ static const struct disagreement disagreements[] = {
     {"int8/everywhere/required", "bfloat16/everywhere", TUTTI_FLOAT32,
      "encoded as int8, and rank 1 asks for bfloat16 on all links, allowed"},
     {NULL, "int8/everywhere/required", TUTTI_FLOAT32,
-     "encoded as none, and rank 1 asks for int8 on all links, required"},
+     "not encoded, and rank 1 asks for int8 on all links, required"},
     {"int8/everywhere/required", NULL, TUTTI_INT32, "elements of float32"},
 };
 

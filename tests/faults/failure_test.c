@@ -450,6 +450,41 @@ static void who_was_through_before_is_told_of_the_desync_too(void **state)
         assert_int_equal(run(8, RANKS_DEFAULT, 5 * SECOND, some_are_through_before, NULL, NULL), 0);
 }
 
+/* Rank 0 broadcasts until its links are full, so it is as far ahead as a rank can be, and the calls
+ * of the last rank, which does something else, are its first after a barrier. Both are named. */
+static int one_is_far_ahead(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                            void *context)
+{
+    (void)seed, (void)context;
+    int32_t element = 7, sum = 0;
+    enum tutti_status status = TUTTI_OK;
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (rank == size - 1) {
+        ranks_nap_ms(200);
+        status = tutti_allreduce(&element, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm);
+    }
+    for (int i = 0; status == TUTTI_OK && i < 1000; i++)
+        status = tutti_broadcast(&element, &sum, 1, TUTTI_INT32, 0, comm);
+    const struct tutti_failure failure = failure_of(comm);
+    if (status != TUTTI_DESYNC || strstr(failure.message, "allreduce(") == NULL ||
+        strstr(failure.message, "broadcast(") == NULL)
+        fprintf(stderr, "rank %d: %s, culprit %d: %s\n", rank, tutti_status_name(status),
+                failure.culprit, failure.message);
+    RANKS_EXPECT(status == TUTTI_DESYNC);
+    RANKS_EXPECT((failure.culprit == size - 1) != (failure.reporter == size - 1));
+    RANKS_EXPECT(strstr(failure.message, "allreduce(") != NULL &&
+                 strstr(failure.message, "broadcast(") != NULL);
+    return 0;
+}
+
+static void a_rank_that_is_far_ahead_is_told_of_the_desync(void **state)
+{
+    (void)state;
+    if (ranks_are_on_hosts()) skip(); /* credit bounds how far ahead it is */
+    for (int size = 2; size <= 4; size++)
+        assert_int_equal(run(size, RANKS_DEFAULT, 5 * SECOND, one_is_far_ahead, NULL, NULL), 0);
+}
+
 /* --------------------------------------------------------------------------------------- aborts */
 
 struct aborter {
@@ -1136,6 +1171,7 @@ int main(void)
         cmocka_unit_test(other_roots_are_a_mismatch),
         cmocka_unit_test(other_collectives_are_a_desync),
         cmocka_unit_test(who_was_through_before_is_told_of_the_desync_too),
+        cmocka_unit_test(a_rank_that_is_far_ahead_is_told_of_the_desync),
         cmocka_unit_test(an_abort_from_another_thread_ends_blocked_calls_everywhere),
         cmocka_unit_test(of_many_aborts_one_wins),
         cmocka_unit_test(calls_of_threads_that_compute_end_together),

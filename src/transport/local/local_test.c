@@ -90,7 +90,7 @@ static void a_writer_of_small_messages_is_ahead_by_as_many_as_there_are_places(v
     (void)state;
     static const size_t sizes[] = {8, INLINE_BYTES + 1, SMALL_SLOT_BYTES};
     for (unsigned s = 0; s < 3; s++) {
-        const int places = sizes[s] <= INLINE_BYTES ? HEADER_COUNT : SMALL_SLOT_COUNT;
+        const int places = sizes[s] <= INLINE_BYTES ? UNDER_WAY_MAX : SMALL_SLOT_COUNT;
         for (int round = 0; round < 2; round++) {
             const bool to_all = round == 1;
             struct local_net net = open_net(3, false);
@@ -307,13 +307,13 @@ static void an_offer_is_for_one_message(void **state)
     close_heap_net(&heap);
 }
 
-static void placed_messages_have_as_much_room_as_headers(void **state)
+static void placed_messages_have_the_room_of_small_ones(void **state)
 {
     (void)state;
     struct heap_net heap = open_heap_net();
     struct link_tx *tx = local_net_tx(&heap.net, 0, 1);
     struct link_rx *rx = local_net_rx(&heap.net, 1, 0, false);
-    for (int i = 0; i < HEADER_COUNT; i++) {
+    for (int i = 0; i < UNDER_WAY_MAX; i++) {
         assert_true(tx->ops->has_room(tx));
         assert_true(send_filled(tx, 1, 8));
     }
@@ -1186,7 +1186,7 @@ int main(void)
         cmocka_unit_test(memory_of_another_process_is_not_reached),
         cmocka_unit_test(a_message_is_stored_where_its_reader_expects_it),
         cmocka_unit_test(an_offer_is_for_one_message),
-        cmocka_unit_test(placed_messages_have_as_much_room_as_headers),
+        cmocka_unit_test(placed_messages_have_the_room_of_small_ones),
         cmocka_unit_test(memory_that_the_sender_cannot_write_is_not_offered),
         cmocka_unit_test(offers_that_make_no_sense_are_not_taken_up),
         cmocka_unit_test(what_was_not_expected_is_not_placed),

@@ -14,8 +14,8 @@
  *     shared: SHARED_SLOTS slots for payloads that travel, with a count of readers each       (its holder writes)
  *
  * Header and small slot of a message follow from its number. So a writer may be as many messages
- * ahead of its readers as there are headers, or, where messages need small slots, small slots. Where
- * ranks share a core, each has to wait for its turn once in so many messages.
+ * ahead of its readers as there are headers but one, or, where messages need small slots, small
+ * slots. Where ranks share a core, each has to wait for its turn once in so many messages.
  *
  * Slots belong to the writer, so the memory that a rank touches is O(ranks), and memory is reserved
  * only for links that are used. Memory is reserved before it is touched: no access ends in SIGBUS.
@@ -45,7 +45,10 @@
 
 enum {
     CACHE_LINE = 64,
-    HEADER_COUNT = 64, /* messages under way per link */
+    HEADER_COUNT = 64,
+    /* Messages under way per link. A rank that waits for room has begun one call more than it has
+     * sent, and still remembers the call of the first (board.h). */
+    UNDER_WAY_MAX = HEADER_COUNT - 1,
     SMALL_SLOT_COUNT = 32,
     DATA_SLOTS = 4,   /* payloads under way per link */
     SHARED_SLOTS = 4, /* payloads of a rank that travel, per slot */
