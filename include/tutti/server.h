@@ -51,13 +51,14 @@
  *
  * Failures.  When a worker dies, the servers drop what it pushed since its last step, and the
  * clock goes on without it. When a server dies, its part of the tables is lost: calls return
- * PROC_FAILED, and the message names the server's rank, host and pid. With `backups`, workers push to
- * two servers: calls go on with the other server, and the values are those of a run in which no server
- * died. Only when both servers that have a part die, calls return PROC_FAILED. Statuses that say that a
- * call was refused (INVALID_*, UNSUPPORTED) change nothing, nor does TIMEOUT where a server says
- * which workers are waited for. Any other failure ends the connection of this worker with that
- * server: later calls that need it return the same status, and the servers go on without the
- * worker (with backups, if that server lives). A server that cannot apply a step (no memory) counts as one that died.
+ * PROC_FAILED, and the message names the server's rank, host and pid. With `backups`, workers push
+ * to two servers: calls go on with the other server, and the values are those of a run in which no
+ * server died. Only when both servers that have a part die, calls return PROC_FAILED. Statuses that
+ * say that a call was refused (INVALID_*, UNSUPPORTED) change nothing, nor does TIMEOUT where a
+ * server says which workers are waited for. Any other failure ends the connection of this worker
+ * with that server: later calls that need it return the same status, and the servers go on without
+ * the worker (with backups, if that server lives). A server that cannot apply a step (no memory)
+ * counts as one that died.
  *
  * A child of fork() has no part in its parent's server: it can only free it.
  *
@@ -190,8 +191,9 @@ struct tutti_server_options {
     }
 
 /* Makes a parameter server of the ranks of comm: a communicator for each worker and server, and
- * for server 0 and each other server; with backups about twice as many. Tutti copies the options and what they point to. comm may
- * be freed afterwards, and may fail. Collective over comm; blocks like tutti_comm_create for
+ * for server 0 and each other server; with backups about twice as many. Tutti copies the options
+ * and what they point to. comm may be freed afterwards, and may fail. Collective over comm; blocks
+ * like tutti_comm_create for
  * each of these communicators. Servers answer from then on. On failure *server is NULL:
  * INVALID_COMM, INVALID_OPTIONS, INVALID_DTYPE, MISMATCH (ranks gave different options),
  * NO_MEMORY, or a status of tutti_comm_group. With load_folder: SYSTEM (a file is not there), CORRUPT

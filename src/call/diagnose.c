@@ -18,7 +18,6 @@
 #include "health/remote_rank.h"
 #include "os/clock.h"
 #include "transport/control.h"
-#include "transport/local/segment.h"
 
 enum {
     COMPARE_NS = 200000000,  /* without progress this long: compare calls */
@@ -217,7 +216,7 @@ static bool is_other_function(const struct call_description *one,
     return one->collective != other->collective || one->purpose != other->purpose;
 }
 
-static_assert((int)UNDER_WAY_MAX < (int)BOARD_CALLS,
+static_assert((int)TRANSPORT_UNDER_WAY_MAX < (int)BOARD_CALLS,
               "a rank whose link is full still knows the call of its first message");
 
 static bool compare_with(struct tutti_comm *comm, const struct call_request *request, int peer)

@@ -63,7 +63,10 @@ enum {
     TRANSPORT_CHANNEL_COUNT = 16, /* as many as plans have */
     TRANSPORT_LINK_COUNT =
         TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT, /* of a pair of ranks, each way */
-    TRANSPORT_GROUPS_MAX = 4
+    TRANSPORT_GROUPS_MAX = 4,
+    /* Messages under way on a link within a host. A rank that waits for room has begun one call more
+     * than it has sent, and still remembers the call of the first message (health/board.h). */
+    TRANSPORT_UNDER_WAY_MAX = 63
 };
 
 /* COPY: the receivers can copy it out at the price of a system call; READ: they can read it where

@@ -90,7 +90,7 @@ static void a_writer_of_small_messages_is_ahead_by_as_many_as_there_are_places(v
     (void)state;
     static const size_t sizes[] = {8, INLINE_BYTES + 1, SMALL_SLOT_BYTES};
     for (unsigned s = 0; s < 3; s++) {
-        const int places = sizes[s] <= INLINE_BYTES ? UNDER_WAY_MAX : SMALL_SLOT_COUNT;
+        const int places = sizes[s] <= INLINE_BYTES ? TRANSPORT_UNDER_WAY_MAX : SMALL_SLOT_COUNT;
         for (int round = 0; round < 2; round++) {
             const bool to_all = round == 1;
             struct local_net net = open_net(3, false);
@@ -313,7 +313,7 @@ static void placed_messages_have_the_room_of_small_ones(void **state)
     struct heap_net heap = open_heap_net();
     struct link_tx *tx = local_net_tx(&heap.net, 0, 1);
     struct link_rx *rx = local_net_rx(&heap.net, 1, 0, false);
-    for (int i = 0; i < UNDER_WAY_MAX; i++) {
+    for (int i = 0; i < TRANSPORT_UNDER_WAY_MAX; i++) {
         assert_true(tx->ops->has_room(tx));
         assert_true(send_filled(tx, 1, 8));
     }

@@ -27,7 +27,7 @@ static const struct path_row rows[] = {
     {.path = PATH_INLINE,
      ANY_MEMORY,
      .completion = PATH_AT_ONCE,
-     .in_flight = UNDER_WAY_MAX,
+     .in_flight = TRANSPORT_UNDER_WAY_MAX,
      .work = COPIED_TWICE,
      .cost = {9500, 18700, 0, 0},
      HOST_ROW},

@@ -41,14 +41,12 @@
 #include <stdint.h>
 
 #include "os/last_word.h"
+#include "transport/transport.h"
 #include "tutti/tutti.h"
 
 enum {
     CACHE_LINE = 64,
-    HEADER_COUNT = 64,
-    /* Messages under way per link. A rank that waits for room has begun one call more than it has
-     * sent, and still remembers the call of the first (board.h). */
-    UNDER_WAY_MAX = HEADER_COUNT - 1,
+    HEADER_COUNT = TRANSPORT_UNDER_WAY_MAX + 1,
     SMALL_SLOT_COUNT = 32,
     DATA_SLOTS = 4,   /* payloads under way per link */
     SHARED_SLOTS = 4, /* payloads of a rank that travel, per slot */

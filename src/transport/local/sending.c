@@ -27,7 +27,7 @@ static inline bool fewer_are_under_way(struct local_tx *tx, uint64_t count)
 
 static inline bool header_is_free(struct local_tx *tx)
 {
-    return fewer_are_under_way(tx, UNDER_WAY_MAX);
+    return fewer_are_under_way(tx, TRANSPORT_UNDER_WAY_MAX);
 }
 
 void *sending_reserve_slot(struct link_tx *link, size_t bytes)
