@@ -5,8 +5,9 @@
  *     rules, by size ────┴─► can it? ──► places: the links between which ranks are encoded ──► the choice of the algorithm
  *                              └─ no: a wish of the call is refused; of the rules, the call goes as it is
  *
- * Messages are encoded by their senders, as if each was a broadcast on two ranks. What a receive
- * agrees to follows from its own wish, and from dtype, size and sender of the message.
+ * Messages are encoded by their senders, as if each was a broadcast on two ranks. A receive
+ * finds the encoding that it agrees to from its own wish, and from dtype, size and sender of the
+ * message.
  */
 #ifndef TUTTI_CALL_ENCODED_H
 #define TUTTI_CALL_ENCODED_H
@@ -49,7 +50,7 @@ enum tutti_status call_encoding_choose(struct choose_call *wanted, struct call_e
  * what the receive agrees to. Domain held. */
 void call_encoding_find_message(const struct tutti_comm *comm, uint16_t wish, enum tutti_dtype dtype,
                                 size_t bytes, int peer, struct call_encoding *found);
-/* What the rank that sends does: of a permission that is not required, whether the model expects it
+/* The sender's decision: of a permission that is not required, whether the model expects it
  * to be faster. As call_encoding_choose. NO_MEMORY. Domain held. */
 enum tutti_status call_encoding_choose_message(const struct tutti_comm *comm, enum tutti_dtype dtype,
                                                size_t bytes, int peer, struct call_encoding *found);

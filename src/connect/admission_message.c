@@ -45,7 +45,7 @@ size_t admission_set_words(const struct admission_invitation *invitation)
     return ((size_t)invitation->old_size + 63) / 64;
 }
 
-/* What is behind the head. */
+/* The part behind the head. */
 static bool rest_is_sound(const struct admission_reader *reader)
 {
     const size_t words = admission_set_words(reader->invitation);

@@ -7,7 +7,7 @@
  *
  * Workers send all that they push to every seat of a share, so each seat has each update from the
  * worker itself, and applies the same updates in the same steps: its values are those of the other
- * seat. What has to be agreed upon is the list of *entries*: steps and their members, and workers that
+ * seat. The seats have to agree on the list of *entries*: steps and their members, and workers that
  * are gone; and between two entries the end of a round of wishes for another rule. Seat 0 leads: it makes the list. Seat share_count stands by: it hears each entry first.
  *
  *     a seat            the leader                          the standby            all other seats
@@ -116,7 +116,7 @@ struct step_leader {
 bool step_leader_init(struct step_leader *leader, const struct step_leader_config *config);
 void step_leader_release(struct step_leader *leader);
 
-/* What comes. A seat has the whole update of a worker's clock; said again, it changes nothing. False:
+/* Events. A seat has the whole update of a worker's clock; said again, it changes nothing. False:
  * that clock cannot be. */
 bool step_leader_has(struct step_leader *leader, int seat, int worker, uint64_t clock);
 /* A worker is gone, as this seat has found or another one has said. */
@@ -135,7 +135,7 @@ bool step_leader_hear(struct step_leader *leader, const struct step_entry *entry
  * entries. False: it knows of more than this one, or lacks more than are kept: the steps cannot go on. */
 bool step_leader_resume(struct step_leader *leader, int seat, uint64_t index);
 
-/* What is to be done now. */
+/* Actions that are due. */
 enum step_action_kind {
     STEP_NOTHING,
     STEP_TELL,     /* the entry, or end of a round, to a seat */

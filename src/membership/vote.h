@@ -44,7 +44,7 @@ void vote_note_own(struct vote_history *history, uint64_t epoch);
 /* The own vote at that number; 0: none, or too long ago. */
 uint64_t vote_own_at(const struct vote_history *history, uint64_t number);
 
-/* What a rank keeps of another one's votes: the vote at the number that is under way, and until that
+/* A rank keeps one of another rank's votes: the vote at the number that is under way, and until that
  * is heard, the first one that was heard of a later number. `kept`: 0 at first; returns what is kept
  * from now on. */
 uint64_t vote_keep(uint64_t kept, uint64_t heard, uint64_t number);
@@ -55,11 +55,11 @@ uint64_t vote_keep(uint64_t kept, uint64_t heard, uint64_t number);
 #define VOTE_UNKNOWN (UINT64_C(1) << 32)
 #define VOTE_NONE (UINT64_C(2) << 32) /* the rank left before it came to this number */
 
-/* What a rank's agreement of this number is about (0: it puts nobody out), VOTE_UNKNOWN or VOTE_NONE. */
+/* The subject of a rank's agreement of this number (0: it puts nobody out), VOTE_UNKNOWN or VOTE_NONE. */
 typedef uint64_t vote_of(const void *context, int rank);
 
 /* Whether an agreement that puts ranks out can have the votes of a majority, if ranks whose votes are
- * unknown have all the same. own: what the calling rank's is about, which does not count. Takes time
+ * unknown have all the same. own: the subject of the calling rank's, which does not count. Takes time
  * for each rank and for each different list of ranks. */
 bool vote_may_exclude(int size, uint32_t own, vote_of *of, const void *context);
 

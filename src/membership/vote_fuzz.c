@@ -1,4 +1,4 @@
-/* Whatever comes in place of a vote: what is taken for a vote is one that a rank can have written, and
+/* Bytes in place of a vote: what is taken for a vote is one that a rank can have written, and
  * ranks keep votes of the present number or of a later one only.
  *
  * The input: the number that is under way, and messages. */

@@ -37,7 +37,7 @@ static void lose_failed_worker(struct serve *serve, int worker, enum tutti_statu
     serve_lose_worker(serve, worker, why);
 }
 
-/* A worker that was told why it is gone ends the connection. What it had on its way then is ignored, but
+/* A worker that was told why it is gone ends the connection. Its requests on their way are ignored, but
  * not more than it can have. */
 static void await_its_end(struct serve_worker *worker)
 {

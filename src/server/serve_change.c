@@ -42,7 +42,7 @@ static void describe(const struct worker_clock_rule *rule, char *text, size_t by
         snprintf(text, bytes, "bounded by %" PRIu64 " clocks", rule->staleness);
 }
 
-/* What a worker asked for, if that has come here. */
+/* A worker's wish, if that has come here. */
 static void describe_wish(const struct serve *serve, uint64_t worker, uint64_t round, char *text,
                           size_t bytes)
 {

@@ -149,11 +149,11 @@ void serve_end_round(struct serve *serve, const struct step_entry *entry);
 /* ------------------------------------------------------------------------------------ serve_step.c */
 
 bool serve_has_clock(const struct serve *serve);
-/* Does what the clock of this seat wants. What that changes is seen to by the outermost call. */
+/* Does what the clock of this seat wants. The outermost call sees to what that changes. */
 void serve_act(struct serve *serve);
 /* A worker's update is complete here. */
 void serve_end_clock(struct serve *serve, int worker);
-/* What another seat says. */
+/* News from another seat. */
 enum tutti_status serve_hear_seat(struct serve *serve, int peer,
                                   const struct server_request *request, const uint64_t *members);
 /* A worker is gone: closes its line. why: NULL if it left. */

@@ -62,7 +62,7 @@ static enum tutti_status send_request(struct line *line, int tag,
     return line_send(line, tag + 1, payload, request->payload_bytes);
 }
 
-/* What fails there shows when the line is looked after. */
+/* A failure there shows when the line is looked after. */
 static void tell(struct serve *serve, int peer, const struct server_request *request,
                  const void *payload)
 {

@@ -148,7 +148,7 @@ static enum tutti_status read_rule(struct reader *reader, enum collective collec
     return add(reader, rules, &rule);
 }
 
-/* What rules can be for; false: there is nothing of that name. */
+/* The calls that rules can be for; false: there are none of that name. */
 static bool find_subject(const struct reader *reader, const char *word, enum collective *collective)
 {
     *collective = collective_from_name(word);

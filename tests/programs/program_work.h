@@ -65,9 +65,9 @@ enum tutti_status program_work_wait(struct program_work *work, int request, bool
 /* Where the contents of a block begin in the tables of elements.h: different for each step, turn
  * and block. */
 size_t program_work_index(const struct program_work *work, int block);
-/* What a rank gives to a step that goes encoded, where nothing is reduced: numbers, and not any
- * bytes; with or without: what becomes of them may be so far from them. */
+/* The input of a rank for a step that goes encoded and reduces nothing: numbers, and not any bytes. */
 void program_work_given(const struct program_work *work, int rank, struct elements *table);
+/* How far from the input a result may be, with an encoding or without. */
 double program_work_tolerance(const struct program_work *work);
 /* A number for the bits of a result that all ranks of the communicator have alike; false: the step
  * has none. After program_work_complaint, which found nothing. */

@@ -387,7 +387,7 @@ static void carry_out(struct world *w, int seat, const struct step_entry *entry,
     }
 }
 
-/* What the clock of this seat wants. */
+/* The wishes of this seat's clock. */
 static void act(struct world *w, int seat)
 {
     struct seat *const own = &w->seat[seat];

@@ -43,7 +43,7 @@ static bool copy_residual(struct tutti_compressor *c, float *to)
     return false;
 }
 
-/* What this rank sent, of its corrected gradient and of what it kept. */
+/* The part that this rank sent, from its corrected gradient and from what it kept. */
 static bool find_sent(const struct way *way, const float *corrected, const float *left, float *sent)
 {
     static _Thread_local unsigned char bytes[8 * COUNT];

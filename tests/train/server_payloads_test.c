@@ -17,7 +17,7 @@ enum { LARGE = 100003, MEDIUM = 9001, TINY = 3, ROWS = 2000, ROW_WIDTH = 16, PUS
 enum { AT_LARGE, AT_MEDIUM, AT_TINY, AT_ROWS, TABLES };
 enum { STEPS = 6 };
 
-/* What a worker has: one step's gradients, values as they came, and as they must be. */
+/* The arrays of a worker: one step's gradients, values as they came, and as they must be. */
 struct tensors {
     float large[LARGE], medium[MEDIUM], tiny[TINY], rows[ROWS][ROW_WIDTH];
 };

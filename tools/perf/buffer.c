@@ -335,7 +335,7 @@ static void compare_side(const struct buffers *buffers, int set, enum side side,
                          const struct pattern *pattern, struct findings *findings)
 {
     const struct perf_layout *const layout = &buffers->layouts[side];
-    /* What is sent from memory of its own stays as it is. */
+    /* Input in memory of its own stays as it is. */
     const double tolerance = side == RECV || buffers->aliased ? value_tolerance(pattern) : 0;
     size_t index = 0;
     for (size_t i = 0; i < layout->piece_count; i++) {

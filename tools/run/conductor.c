@@ -466,7 +466,7 @@ static bool write_message(struct agent *agent)
     return message_write(&message, &agent->message, &agent->message_bytes);
 }
 
-/* What an earlier start has left. */
+/* The remains of an earlier start. */
 static void prepare_start(struct agent *agent)
 {
     const struct conductor *conductor = agent->conductor;
