@@ -306,6 +306,7 @@ static int keep_older(struct tutti_comm *comm, int rank, int size, uint64_t seed
     (void)size, (void)seed, (void)context;
     RANKS_EXPECT(tutti_comm_split(comm, rank / 2, rank, NULL, &half) == TUTTI_OK);
     RANKS_EXPECT(tutti_mesh_create(comm, axes, 2, &mesh) == TUTTI_OK);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK); /* all have it before rank 3 is put out */
     if (rank == 3)
         RANKS_EXPECT(reduce_until_it_fails(comm) == TUTTI_EXCLUDED);
     else
