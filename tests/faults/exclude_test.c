@@ -301,12 +301,14 @@ static int keep_older(struct tutti_comm *comm, int rank, int size, uint64_t seed
     const struct tutti_axis axes[] = {{"row", 2, NULL}, {"column", 2, NULL}}, all = {"all", 3, NULL};
     /* whether it has rank 3: along rows ranks differ by 2, along columns by 1 */
     const bool has_it[] = {rank == 1, rank == 2};
-    struct tutti_comm *half, *smaller = NULL;
+    struct tutti_comm *half, *same, *smaller = NULL;
     struct tutti_mesh *mesh;
     (void)size, (void)seed, (void)context;
     RANKS_EXPECT(tutti_comm_split(comm, rank / 2, rank, NULL, &half) == TUTTI_OK);
     RANKS_EXPECT(tutti_mesh_create(comm, axes, 2, &mesh) == TUTTI_OK);
-    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK); /* all have it before rank 3 is put out */
+    /* All are through with comm before rank 3 is put out of it. */
+    RANKS_EXPECT(tutti_comm_dup(comm, NULL, &same) == TUTTI_OK && tutti_barrier(same) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_free(same) == TUTTI_OK);
     if (rank == 3)
         RANKS_EXPECT(reduce_until_it_fails(comm) == TUTTI_EXCLUDED);
     else
