@@ -30,7 +30,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from layouts import Cluster, Machine, tool  # noqa: E402
 
-MODES = {  # short name: what the table says, the words of examples/adapt, colour
+MODES = {  # short name: its row in the table, the words of examples/adapt, colour
     "full": ("averaged gradients", ["--mode", "full"], "#222222"),
     "synchronous": ("server, synchronous", ["--server", "synchronous"], "#3b6fb6"),
     "quorum": ("server, quorum of all but one", ["--server", "quorum"], "#7a4ea3"),

@@ -14,7 +14,7 @@ void give_up(const char *what, const char *why);
 void check(enum tutti_status status, const char *what);
 /* Zeros; gives up if there is no memory. */
 void *allocate(size_t count, size_t size);
-/* Memory that the other ranks can read in place: what we pass to tutti again and again. */
+/* Memory that the other ranks can read in place, for buffers that we pass to tutti again and again. */
 float *allocate_shared(size_t count);
 double now_s(void);
 /* A random number that is a function of its place, so that any rank can ask for any of them. */

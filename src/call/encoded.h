@@ -46,8 +46,8 @@ void call_encoding_find(const struct tutti_comm *comm, const struct call_to_enco
  * found->why_not says why. The errors of choose_algorithm. */
 enum tutti_status call_encoding_choose(struct choose_call *wanted, struct call_encoding *found,
                                        struct choice *choice);
-/* A message between this rank and `peer`, with that wish of the call, packed. Of a receive it is
- * what the receive agrees to. Domain held. */
+/* A message between this rank and `peer`, with that wish of the call, packed. For a
+ * receive, *found is the encoding that it agrees to. Domain held. */
 void call_encoding_find_message(const struct tutti_comm *comm, uint16_t wish, enum tutti_dtype dtype,
                                 size_t bytes, int peer, struct call_encoding *found);
 /* The sender's decision: of a permission that is not required, whether the model expects it

@@ -32,7 +32,7 @@ struct other {
     uint64_t epoch;         /* the highest number of which it has said something */
     uint64_t joined;  /* the highest number at which it was in this rank's agreement; 0: at none */
     uint64_t opposed; /* the number of this rank's last agreement that it was not in; 0: of none */
-    uint64_t vote;    /* what is kept of its votes, see membership/vote.h */
+    uint64_t vote;    /* one of its votes is kept, see membership/vote.h */
     struct silence silence; /* of a rank of another host, since it was told something */
     uint64_t read;          /* of its messages */
 };

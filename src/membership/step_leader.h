@@ -56,7 +56,7 @@
 enum step_role { STEP_LEADS, STEP_STANDS_BY, STEP_WAITS };
 enum step_entry_kind {
     STEP_DECIDED, /* a step, and its members */
-    STEP_LOST,    /* a worker has died: what it has pushed since its last step is dropped */
+    STEP_LOST,    /* a worker has died: its pushes since its last step are dropped */
     STEP_LEFT,    /* a worker has left */
     /* No entries, but ends of a round of wishes; their index is 0. */
     STEP_CHANGED, /* the rule is another one from here on */

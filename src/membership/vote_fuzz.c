@@ -1,5 +1,5 @@
-/* Bytes in place of a vote: what is taken for a vote is one that a rank can have written, and
- * ranks keep votes of the present number or of a later one only.
+/* Bytes in place of a vote: only votes that a rank can have written are taken for votes, and ranks
+ * keep only those of the present number or of a later one.
  *
  * The input: the number that is under way, and messages. */
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Votes: what is kept of them, and when a list of ranks can still have a majority. */
+/* Which votes are kept, and when a list of ranks can still have a majority. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static void a_list_may_win_while_a_majority_may_be_for_it(void **state)
     assert_true(may(4, 5, (const uint64_t[]){6, 6, 5, 7}));  /* half with rank 0 */
     assert_false(may(4, 5, (const uint64_t[]){5, 6, 6, 7})); /* half without it */
     assert_false(may(4, 6, (const uint64_t[]){6, 6, 6, 7})); /* the own list puts others out */
-    assert_false(may(4, 5, (const uint64_t[]){0, 0, 0, 5})); /* who is left puts nobody out */
+    assert_false(may(4, 5, (const uint64_t[]){0, 0, 0, 5})); /* ranks that are left put nobody out */
 }
 
 static void the_vote_of_the_present_number_is_kept(void **state)

@@ -76,7 +76,7 @@ struct p2p_request {
      * the message came. */
     const struct kernel_encoding *encoding;
     bool minds_encoding; /* to receive: `agrees` is asked about every message */
-    /* what has come of it, when done: OK, TRUNCATED (a receive that was too short, or of another
+    /* its result, when done: OK, TRUNCATED (a receive that was too short, or of another
      * dtype), or MISMATCH (a receive that does not agree to the encoding). After the last two
      * nothing was written, and the message is lost. A send is OK when its buffer may be used
      * again. */

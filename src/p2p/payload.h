@@ -31,7 +31,7 @@ static inline uint8_t payload_encoding(const struct p2p_request *send)
 }
 
 /* The bytes of memory that a send moves next, if its link takes up to `room` bytes, a unit at
- * least. *on_link: what they are there. */
+ * least. *on_link: their number of bytes there. */
 static inline size_t payload_next(const struct p2p_request *send, size_t room, size_t *on_link)
 {
     const struct kernel_encoding *const encoding = send->encoding;
@@ -71,8 +71,8 @@ static inline void payload_get(enum kernel_level level, const struct kernel_enco
 }
 
 /* Takes a part of an announced payload from its link to its receive: at most `budget` bytes of the
- * link, or a unit. *on_link: what the caller consumes now; 0: nothing can be taken yet. False: what
- * lies there is no part of it. */
+ * link, or a unit. *on_link: the bytes that the caller consumes now; 0: nothing can be taken yet.
+ * False: the bytes there are no part of it. */
 bool payload_take(enum kernel_level level, struct link_rx *link, const struct link_view *view,
                   size_t budget, struct p2p_request *receive, size_t *on_link);
 

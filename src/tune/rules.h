@@ -14,7 +14,7 @@
  *
  *     allreduce:64k-=bfloat16/hosts/required;send=bfloat16
  *
- * `send` in the place of a collective means messages: what send sends, and recv receives.
+ * `send` in the place of a collective means messages, of send and recv.
  */
 #ifndef TUTTI_TUNE_RULES_H
 #define TUTTI_TUNE_RULES_H

@@ -197,7 +197,7 @@ static void numbers_that_are_not_normal_come_out_as_of_collectives(void **state)
 struct disagreement {
     const char *sends, *receives; /* NULL: no wish */
     enum tutti_dtype dtype;       /* of the receive */
-    const char *says;             /* the error: what was sent, and what the receiver asks for */
+    const char *says;             /* the error, with both encodings */
 };
 
 static const struct disagreement disagreements[] = {

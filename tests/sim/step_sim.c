@@ -765,7 +765,7 @@ static void happen(struct world *w, const struct sim_event *event)
             hear_at_worker(w, message->to - w->seats, message);
         break;
     }
-    case ENDED: /* number: who died; tag: who hears of it */
+    case ENDED: /* number: the seat that died; tag: the one that hears of it */
         if (w->lines[event->number][event->tag].is_over) return;
         w->lines[event->number][event->tag].is_over = true;
         story_tell(&w->story, "%d hears that %d is gone", event->tag, event->number);

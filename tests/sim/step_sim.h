@@ -1,5 +1,5 @@
-/* step_sim.h - servers with backups, and their workers, in virtual time: who decides steps, and who
- * takes over (membership/step_leader.h), with a judge who keeps a ledger of all pushes.
+/* step_sim.h - servers with backups, and their workers, in virtual time: which seat decides steps, and
+ * which takes over (membership/step_leader.h), with a judge who keeps a ledger of all pushes.
  *
  * A seed makes one schedule: some servers with two seats each, some workers, a rule of the clock, and
  * who dies when. Lines keep their order and lose nothing, but for the last messages of an end that

@@ -4,7 +4,7 @@
 set -uo pipefail
 
 bad=0
-# run EXPECTED [-n RANKS] OPTION...: what the program says must have that in it, and a loss that fell.
+# run EXPECTED [-n RANKS] OPTION...: the program's output must have that in it, and a loss that fell.
 run() {
     local expected=$1 said status ranks=2
     shift

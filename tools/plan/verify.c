@@ -23,7 +23,7 @@ struct work {
     size_t task_count, task_capacity;
     unsigned radix;
     const int *order;
-    const struct hosts *hosts; /* NULL: what needs some gets some */
+    const struct hosts *hosts; /* NULL: algorithms that need hosts get some */
     const struct encoding_wish *encoding;
     atomic_size_t next; /* relaxed: it only hands out numbers */
 

@@ -62,7 +62,7 @@ def others_go_as_they_are(group, size):
 
 
 def messages_are_encoded(group, size):
-    """By a rule for "send": what is received was rounded, and what was sent stays."""
+    """By a rule for "send": the receiver gets rounded values, and the sender keeps its own."""
     rank = dist.get_rank()
     sent, received = torch.full((5000,), FINE), torch.zeros(5000)
     works = dist.batch_isend_irecv(
