@@ -7,7 +7,8 @@
  *     --turns            ranks are dealt to the hosts in turns, and hosts to the racks
  *     --pinned           ranks of one host are tied to its cores, in turns
  *     --loopback         ranks of one host that reach each other over TCP
- *     --mapped           memory that others can read where it lies
+ *     --mapped           memory that others can read where it lies, which ranks heed from the size on from which
+ *                        they tell each other of it (all_memory.h)
  *     --calibration FILE
  *     --first            only what is chosen, not what the others would take
  *     --exact            simulates all ranks and all pieces, beside what is chosen by (as long as that takes)
@@ -181,12 +182,14 @@ static bool choose_one(const struct tune_site *site, const struct tune_question 
 
 static bool choose_all(const struct tune_site *site, char **words)
 {
-    struct tune_question question = {.dtype = TUTTI_FLOAT32, .is_mapped = options.mapped};
+    struct tune_question question = {.dtype = TUTTI_FLOAT32};
     question.collective = collective_from_name(*words);
     if ((int)question.collective >= COLLECTIVE_COUNT) return false;
     while (*++words != NULL) {
         const size_t bytes = bytes_of(*words);
         question.bytes = block_bytes_of(question.collective, bytes);
+        question.is_mapped =
+            options.mapped && question.bytes >= site->within->sizes.mapped_bytes_min;
         if (!choose_one(site, &question, bytes)) return false;
     }
     return true;

@@ -93,7 +93,7 @@ tutti_folder(studio src/transport
 
 tutti_folder(library src/transport/local
     arrival.c bells.c checked.c checked_link.c links.c local.c nearness.c paths.c receiving.c peer_memory.c segment.c
-    sending.c shared_slots.c sharing.c)
+    sending.c shared_slots.c sharing.c slot_owner.c)
 
 tutti_folder(library src/transport/tcp
     control_queue.c endpoint.c frame.c gone.c link.c pair.c paths.c rails.c stream.c tcp.c window.c)

@@ -12,6 +12,7 @@
 #include "base/watched.h"
 #include "transport/local/bells.h"
 #include "transport/local/checked.h"
+#include "transport/local/slot_owner.h"
 #include "transport/local/state.h"
 
 enum {
@@ -31,6 +32,7 @@ struct local_tx {
     uint64_t data_sequence;            /* payload slots used */
     uint64_t slot_free_at[DATA_SLOTS]; /* `consumed` that frees the slot */
     size_t bytes_max;                  /* of messages for which slots are reserved */
+    struct slot_owner owner;
     bool all_same_process;
     bool shares;    /* `shared` goes with the next message that can carry it */
     int local_peer; /* of multicast links this rank itself */
@@ -57,7 +59,10 @@ struct local_rx {
     const struct memory_kind
         *other; /* of what is in view, where it must be copied out; NULL: it is the host's */
     struct link_view view;
-    bool loaded;                /* view is of message `sequence` */
+    bool loaded;    /* view is of message `sequence` */
+    char *own_slot; /* of the message in view, whose lines this rank shall make its own; or NULL */
+    size_t own_bytes;           /* of that message */
+    bool is_only_reader;        /* of the link's slots */
     struct shared_slot *shared; /* of a MESSAGE_SHARED in view; else NULL */
     uint64_t shared_where;      /* as it was read from the header, and checked */
     /* MESSAGE_REMOTE */

@@ -125,6 +125,7 @@ static enum tutti_status rx_create(struct local *local, int slot, int channel, i
     rx->signature = &local->base.signatures[slot];
     rx->slot = slot;
     rx->data = data;
+    rx->is_only_reader = !multicast || local->base.size == 2;
     *created = rx;
     return TUTTI_OK;
 }

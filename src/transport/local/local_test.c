@@ -19,6 +19,7 @@
 #include "tests/worlds/local_world.h"
 #include "transport/local/local.h"
 #include "transport/local/segment.h"
+#include "transport/local/slot_owner.h"
 
 static struct local_net open_net_of(int size, struct host_peer peer)
 {
@@ -137,6 +138,45 @@ static void a_message_is_taken_in_parts(void **state)
     assert_true(tx->ops->consumed(tx));
     expect_empty(rx);
     local_net_close(&net);
+}
+
+/* Sends a message through a slot, which is taken in two parts, and tells whether its reader has stored
+ * to the slot's lines afterwards, and to nothing else. */
+static bool is_made_own(struct link_tx *tx, struct link_rx *rx)
+{
+    enum { BYTES = SLOT_OWNER_BYTES_MIN, FIRST = 3000 };
+    unsigned char *place = tx->ops->reserve(tx, BYTES);
+    assert_non_null(place);
+    memset(place, 7, BYTES);
+    tx->ops->commit(tx, BYTES);
+    struct link_view view;
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+    rx->ops->consume(rx, FIRST);
+    for (int i = 0; i < BYTES; i++) assert_int_equal(place[i], 7);
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+    rx->ops->consume(rx, BYTES - FIRST);
+    const bool is_stored = place[0] == 0;
+    for (int i = 0; i < BYTES; i++)
+        assert_int_equal(place[i], is_stored && i % CACHE_LINE == 0 ? 0 : 7);
+    return is_stored;
+}
+
+/* A trial begins without asking, and goes on with it. */
+static void readers_make_slots_their_own_where_they_are_asked(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        const bool to_all = round > 0;
+        struct local_net net = open_net(round == 1 ? 3 : 2, false);
+        struct link_tx *tx = local_net_tx(&net, 0, to_all ? LINK_TO_GROUP : 1);
+        struct link_rx *rx = local_net_rx(&net, 1, 0, to_all);
+        struct link_rx *other = round == 1 ? local_net_rx(&net, 2, 0, true) : NULL;
+        for (int i = 0; i < 2 * SLOT_OWNER_PHASE; i++) {
+            assert_int_equal(is_made_own(tx, rx), i >= SLOT_OWNER_PHASE && other == NULL);
+            if (other != NULL) expect_filled(other, 7, SLOT_OWNER_BYTES_MIN);
+        }
+        local_net_close(&net);
+    }
 }
 
 static void a_full_link_has_no_room_until_something_is_consumed(void **state)
@@ -1181,6 +1221,7 @@ int main(void)
         cmocka_unit_test(messages_of_every_size_arrive_in_order),
         cmocka_unit_test(a_writer_of_small_messages_is_ahead_by_as_many_as_there_are_places),
         cmocka_unit_test(a_message_is_taken_in_parts),
+        cmocka_unit_test(readers_make_slots_their_own_where_they_are_asked),
         cmocka_unit_test(a_full_link_has_no_room_until_something_is_consumed),
         cmocka_unit_test(memory_of_one_process_is_read_where_it_lies),
         cmocka_unit_test(memory_of_another_process_is_not_reached),

@@ -105,8 +105,14 @@ view_elsewhere(struct local_rx *rx, enum message_kind kind, uint64_t where, uint
 static enum link_state view_slot(struct local_rx *rx, uint64_t where, uint64_t bytes)
 {
     const size_t slot_bytes = rx->local->segment->slot_bytes;
-    if (where >= DATA_SLOTS || bytes > slot_bytes) return LINK_FAULT;
-    return show(rx, rx->data + where * slot_bytes, bytes);
+    const uint64_t number = where & ~(uint64_t)SLOT_TO_OWN;
+    if (number >= DATA_SLOTS || bytes > slot_bytes) return LINK_FAULT;
+    const char *const slot = rx->data + number * slot_bytes;
+    if (number != where && rx->is_only_reader) {
+        rx->own_slot = (char *)(uintptr_t)slot;
+        rx->own_bytes = bytes;
+    }
+    return show(rx, slot, bytes);
 }
 
 /* Turns a header into a view. Not inline: a look that finds nothing would save registers for it. */
@@ -166,6 +172,10 @@ void receiving_consume(struct link_rx *link, size_t bytes)
         return;
     }
     if (rx->shared != NULL) shared_slots_give_back(rx);
+    if (rx->own_slot != NULL) {
+        slot_owner_take(rx->own_slot, rx->own_bytes);
+        rx->own_slot = NULL;
+    }
     ends_finish_message(rx);
     /* The next message is often as large, and its data is one more line that crosses cores: it is
      * on its way while this call ends and the next one begins. */

@@ -73,6 +73,8 @@ enum message_kind {
 /* A bit in the kinds SLOT and SHARED: the message's small slot says what memory its writer shares
  * (sharing.h). */
 enum { MESSAGE_SHARES = 0x80 };
+/* A bit beside the number of a slot: its reader makes the slot's lines its own (slot_owner.h). */
+enum { SLOT_TO_OWN = 0x100 };
 
 /* One message; a cache line. The writer fills it and then releases `sequence` (message number + 1,
  * or what checked.h makes of that), which the reader acquires. The reader's tail (release) and the
@@ -83,7 +85,7 @@ struct message_header {
     uint64_t kind_and_bytes; /* kind in the upper 8 bits */
     union {
         unsigned char data[INLINE_BYTES];
-        uint64_t slot; /* MESSAGE_SLOT */
+        uint64_t slot; /* SLOT: its number, and perhaps SLOT_TO_OWN */
         uint64_t where; /* ADDRESS, OTHER, REMOTE: address in the writer's process; HEAP: offset; SHARED: owner, number */
         struct {
             uint64_t number, offset; /* MAPPED: the writer's allocation, and the offset in it */

@@ -41,6 +41,7 @@ void *sending_reserve_slot(struct link_tx *link, size_t bytes)
         look_at_tails(tx);
         if (tx->consumed < tx->slot_free_at[slot]) return NULL;
     }
+    slot_owner_begin(&tx->owner, bytes);
     return tx->data + slot * tx->local->segment->slot_bytes;
 }
 
@@ -60,6 +61,7 @@ static void sending_commit(struct link_tx *link, size_t bytes)
         return;
     }
     ends_use_slot(tx);
+    if (slot_owner_end(&tx->owner, bytes)) ends_next_header(tx)->u.slot |= SLOT_TO_OWN;
     ends_publish(tx, sharing_add(tx, MESSAGE_SLOT), bytes);
 }
 
