@@ -139,9 +139,10 @@ endfunction()
 
 # What the library asks the system for fails there, now and then.
 tutti_replace(tests_system_exhaustion_test malloc calloc realloc reallocarray aligned_alloc strdup mmap pthread_create fallocate)
-# What a rank does to join fails there.
+# What a rank does to join fails there, or a nap takes long.
 tutti_replace(tests_startup_joining_test
-    processes_open comm_agree_on_knowledge transports_open_remote router_create plans_prove comm_find_site handle_add ofi_open)
+    processes_open comm_agree_on_knowledge transports_open_remote router_create plans_prove comm_find_site handle_add ofi_open
+    nanosleep)
 # What a sandbox may deny.
 tutti_replace(tests_system_denied_test accept4 getsockopt)
 tutti_replace(transport_ofi_choice_test ofi_library_load) # takes long there
