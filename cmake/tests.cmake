@@ -139,6 +139,9 @@ endfunction()
 
 # What the library asks the system for fails there, now and then.
 tutti_replace(tests_system_exhaustion_test malloc calloc realloc reallocarray aligned_alloc strdup mmap pthread_create fallocate)
+    if(ccache_folder) # what builds, such as the wheel, is served what the build has compiled
+        list(APPEND environment CCACHE_DIR=${ccache_folder})
+    endif()
 # What a rank does to join fails there, or a nap takes long.
 tutti_replace(tests_startup_joining_test
     processes_open comm_agree_on_knowledge transports_open_remote router_create plans_prove comm_find_site handle_add ofi_open
