@@ -7,6 +7,8 @@
 # label=nosan    it makes no sense with sanitizers, or takes too long with them
 # label=notsan   the same for the thread sanitizer alone (it needs more than one process, or has only one thread)
 # label=once     it takes long and asks nothing of the compiler: not again with the second one
+# label=longsan  with a sanitizer, only `./check --long` runs it: it mostly starts programs whose parts other tests run with sanitizers
+# label=longtsan the same for the thread sanitizer alone: its processes have the threads that those of other tests have
 # timeout=N      seconds, instead of 120 (sanitizers and emulators get three times as many)
 # waits          its ranks wait most of the time, so it counts as half a test: two of them may run in place of another one
 # serial         nothing may run beside it: it watches the time, or counts what all of the machine does
@@ -65,6 +67,7 @@ target_compile_options(cuda_standin PRIVATE ${test_optimization})
 
 # What the tests need that make sense in this build, of those that are asked for.
 set(TUTTI_TESTED "." CACHE STRING "Tests that the target `tested` builds: a regular expression of their names")
+option(TUTTI_TESTED_LONG "The target `tested` builds tests with label=long, too" ON)
 add_custom_target(tested)
 add_dependencies(tested programs tutti tutti_static)
 set(labels_left_out "^-$") # none
@@ -72,6 +75,9 @@ if(TUTTI_SANITIZE MATCHES "thread")
     set(labels_left_out "nosan|notsan")
 elseif(TUTTI_SANITIZE)
     set(labels_left_out "nosan")
+endif()
+if(NOT TUTTI_TESTED_LONG)
+    string(APPEND labels_left_out "|long")
 endif()
 
 function(tutti_describe_test test source)
@@ -88,6 +94,10 @@ function(tutti_describe_test test source)
         if(word MATCHES "^label=(long|nosan|notsan|once)$")
             list(APPEND labels ${CMAKE_MATCH_1})
         elseif(word MATCHES "^timeout=([0-9]+)$")
+        elseif(word STREQUAL "label=longsan" OR word STREQUAL "label=longtsan")
+            if(TUTTI_SANITIZE MATCHES "thread" OR (TUTTI_SANITIZE AND word STREQUAL "label=longsan"))
+                list(APPEND labels long)
+            endif()
             set(timeout ${CMAKE_MATCH_1})
         elseif(word STREQUAL "waits")
             set(halves 1)
