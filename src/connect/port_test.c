@@ -1,3 +1,6 @@
+/* One port for all communicators: connections, callback requests, strangers and shortages.
+ *
+ * ctest: waits */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
