@@ -26,7 +26,6 @@
 #include "comm/knowledge.h"
 #include "comm/plans.h"
 #include "comm/site.h"
-#include "os/clock.h"
 #include "tests/kit/sanitized.h"
 #include "tests/worlds/card_world.h"
 #include "tests/worlds/ranks.h"
@@ -372,10 +371,8 @@ static int derive_alone(struct tutti_comm *comm, int rank, int size, uint64_t se
         struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
         options.init_timeout_ns = UINT64_C(30000000000);
         if (rank == size - 1) options.algorithms = algorithms[i % 2];
-        const uint64_t begin_ns = clock_now_ns();
         const enum tutti_status status = derive(comm, (enum derivation)(i / 2), &options, &derived);
-        RANKS_EXPECT(status == TUTTI_INVALID_OPTIONS && derived == NULL);
-        RANKS_EXPECT(clock_now_ns() - begin_ns < UINT64_C(25000000000));
+        RANKS_EXPECT(status == TUTTI_INVALID_OPTIONS && derived == NULL); /* not INIT_TIMEOUT */
         snprintf(who, sizeof who, "rank %d (", size - 1);
         const bool is_late = i / 2 == SHRINK && rank != size - 1 && has_missed_the_reason();
         if (is_late) atomic_fetch_add(gone, 1);
