@@ -5,7 +5,7 @@
  *
  * With sanitizers the quick tier draws a third of the programs: one of each kind of job.
  *
- * ctest: timeout=300
+ * ctest: timeout=300 waits first
  */
 #include <setjmp.h>
 #include <stdarg.h>
