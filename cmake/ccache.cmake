@@ -6,6 +6,9 @@ if(TUTTI_CCACHE AND NOT TUTTI_COVERAGE AND NOT DEFINED CMAKE_C_COMPILER_LAUNCHER
     find_program(CCACHE_PROGRAM ccache)
     mark_as_advanced(CCACHE_PROGRAM)
     if(CCACHE_PROGRAM)
+        # For tests that build: their XDG_CACHE_HOME is another one (cmake/tests.cmake).
+        execute_process(COMMAND ${CCACHE_PROGRAM} --get-config cache_dir
+            OUTPUT_VARIABLE ccache_folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
         set(CMAKE_C_COMPILER_LAUNCHER
             ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=true ${CCACHE_PROGRAM})
     endif()

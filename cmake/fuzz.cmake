@@ -47,6 +47,6 @@ foreach(source IN LISTS fuzzers)
         -max_total_time=${TUTTI_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
         -artifact_prefix=${found}/ ${corpora})
     math(EXPR timeout "${TUTTI_FUZZ_SECONDS} + 120")
-    set_tests_properties(fuzz/${path} PROPERTIES TIMEOUT ${timeout} PROCESSORS 2) # see cmake/tests.cmake
+    set_tests_properties(fuzz/${path} PROPERTIES TIMEOUT ${timeout} PROCESSORS 3) # see cmake/tests.cmake
 endforeach()
 target_include_directories(tests_bindings_tensorflow_proto_fuzz PRIVATE bindings/tensorflow) # it includes a source of the front

@@ -7,8 +7,10 @@
 # label=nosan    it makes no sense with sanitizers, or takes too long with them
 # label=notsan   the same for the thread sanitizer alone (it needs more than one process, or has only one thread)
 # label=once     it takes long and asks nothing of the compiler: not again with the second one
+# label=longsan  with a sanitizer, only `./check --long` runs it: it mostly starts programs whose parts other tests run with sanitizers
+# label=longtsan the same for the thread sanitizer alone: its processes have the threads that those of other tests have
 # timeout=N      seconds, instead of 120 (sanitizers and emulators get three times as many)
-# waits          its ranks wait most of the time, so it counts as half a test: two of them may run in place of another one
+# waits          its ranks wait most of the time, so it counts as a third of a test: it runs beside others, which begin first
 # serial         nothing may run beside it: it watches the time, or counts what all of the machine does
 # lock=NAME      no other test with this lock may run beside it: they share a port, say
 # makes=NAME     what the tests that say needs=NAME use: it runs before them, whichever of them are selected
@@ -65,6 +67,7 @@ target_compile_options(cuda_standin PRIVATE ${test_optimization})
 
 # What the tests need that make sense in this build, of those that are asked for.
 set(TUTTI_TESTED "." CACHE STRING "Tests that the target `tested` builds: a regular expression of their names")
+option(TUTTI_TESTED_LONG "The target `tested` builds tests with label=long, too" ON)
 add_custom_target(tested)
 add_dependencies(tested programs tutti tutti_static)
 set(labels_left_out "^-$") # none
@@ -72,6 +75,9 @@ if(TUTTI_SANITIZE MATCHES "thread")
     set(labels_left_out "nosan|notsan")
 elseif(TUTTI_SANITIZE)
     set(labels_left_out "nosan")
+endif()
+if(NOT TUTTI_TESTED_LONG)
+    string(APPEND labels_left_out "|long")
 endif()
 
 function(tutti_describe_test test source)
@@ -82,15 +88,20 @@ function(tutti_describe_test test source)
     string(REGEX REPLACE " *\\*/.*" "" line "${line}")
     separate_arguments(words UNIX_COMMAND "${line}")
     set(labels "")
+    set(cost 0)
     set(timeout 120)
-    set(halves 2)
+    set(thirds 3)
     foreach(word IN LISTS words)
         if(word MATCHES "^label=(long|nosan|notsan|once)$")
             list(APPEND labels ${CMAKE_MATCH_1})
+        elseif(word STREQUAL "label=longsan" OR word STREQUAL "label=longtsan")
+            if(TUTTI_SANITIZE MATCHES "thread" OR (TUTTI_SANITIZE AND word STREQUAL "label=longsan"))
+                list(APPEND labels long)
+            endif()
         elseif(word MATCHES "^timeout=([0-9]+)$")
             set(timeout ${CMAKE_MATCH_1})
         elseif(word STREQUAL "waits")
-            set(halves 1)
+            set(thirds 1)
         elseif(word STREQUAL "serial")
             set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
         elseif(word MATCHES "^lock=([a-z_]+)$")
@@ -101,7 +112,7 @@ function(tutti_describe_test test source)
             string(REPLACE removes FIXTURES_CLEANUP role ${role})
             set_tests_properties(${test} PROPERTIES ${role} ${CMAKE_MATCH_2})
         elseif(word STREQUAL "first")
-            set_tests_properties(${test} PROPERTIES COST 1000)
+            set(cost 1000)
         else()
             message(FATAL_ERROR "${source}: ctest: '${word}' is not known")
         endif()
@@ -113,6 +124,12 @@ function(tutti_describe_test test source)
             list(REMOVE_DUPLICATES labels)
         endif()
     endif()
+    if(cost EQUAL 0 AND thirds EQUAL 1)
+        set(cost -1) # the others begin first, so that until the end there is something beside which these wait
+    endif()
+    if(NOT cost EQUAL 0) # else what it took last time counts
+        set_tests_properties(${test} PROPERTIES COST ${cost})
+    endif()
     if(TUTTI_SANITIZE OR CMAKE_CROSSCOMPILING)
         math(EXPR timeout "3 * ${timeout}")
     endif()
@@ -122,12 +139,15 @@ function(tutti_describe_test test source)
         TUTTI_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
         XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/cache
         CC=${CMAKE_C_COMPILER})
+    if(ccache_folder) # what builds, such as the wheel, is served what the build has compiled
+        list(APPEND environment CCACHE_DIR=${ccache_folder})
+    endif()
     if(TUTTI_SANITIZE MATCHES "thread")
         # The thread sanitizer sees races between threads, not between processes.
         list(APPEND environment TUTTI_TEST_RANKS=threads TUTTI_KERNEL=scalar) # the others are not watched (cmake/sources.cmake)
     endif()
     set_tests_properties(${test} PROPERTIES
-        LABELS "${labels}" TIMEOUT ${timeout} PROCESSORS ${halves} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+        LABELS "${labels}" TIMEOUT ${timeout} PROCESSORS ${thirds} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endfunction()
 
 # Functions that tests put their own in place of: tutti_replace(PROGRAM FUNCTION...). The linker does so in what it puts into the
@@ -139,9 +159,10 @@ endfunction()
 
 # What the library asks the system for fails there, now and then.
 tutti_replace(tests_system_exhaustion_test malloc calloc realloc reallocarray aligned_alloc strdup mmap pthread_create fallocate)
-# What a rank does to join fails there.
+# What a rank does to join fails there, or a nap takes long.
 tutti_replace(tests_startup_joining_test
-    processes_open comm_agree_on_knowledge transports_open_remote router_create plans_prove comm_find_site handle_add ofi_open)
+    processes_open comm_agree_on_knowledge transports_open_remote router_create plans_prove comm_find_site handle_add ofi_open
+    nanosleep)
 # What a sandbox may deny.
 tutti_replace(tests_system_denied_test accept4 getsockopt)
 tutti_replace(transport_ofi_choice_test ofi_library_load) # takes long there

@@ -21,6 +21,8 @@ enum { PURPOSE_LINKS = 1, PURPOSE_CALLBACK, PAYLOAD_BYTES = sizeof(struct rendez
 static const uint64_t CALLBACK_NS = 2000000000, STARVED_NS = 1000000000;
 /* For so long the failure of a callback request counts. The next request is under way by then. */
 static const uint64_t FRESH_NS = 2000000000;
+/* For so long the answers to it count as answers in a row. The next request has failed by then. */
+static const uint64_t ROW_NS = 5000000000;
 
 /* A connection for a client that has not taken it. */
 struct port_delivery {
@@ -466,6 +468,14 @@ enum tutti_status port_request_callback(struct port_client *client, int peer, un
                                 .address = *address, .deadline_ns = clock_now_ns() + CALLBACK_NS});
 }
 
+/* With the lock held: whether the last callback request that failed was to that peer (-1: to any),
+ * and was no longer ago than that. */
+static bool has_failed_callback(const struct port_client *client, int peer, uint64_t since_ns)
+{
+    return client->callback_ns != 0 && client->callback_ns > since_ns &&
+           (peer < 0 || client->callback_peer == peer);
+}
+
 unsigned port_foreign_answers(const struct port_client *client, int peer)
 {
     unsigned most = 0;
@@ -476,6 +486,8 @@ unsigned port_foreign_answers(const struct port_client *client, int peer)
             pending->peer == peer ? connector_foreign_answers(pending->connector) : 0;
         if (count > most) most = count;
     }
+    if (has_failed_callback(client, peer, clock_now_ns() - ROW_NS))
+        most += client->callback_foreign;
     pthread_mutex_unlock(&lock);
     return most;
 }
@@ -488,8 +500,7 @@ bool port_trouble(const struct port_client *client, int peer, char text[PORT_TRO
     for (struct port_pending *c = client->pending; c != NULL && why[0] == '\0'; c = c->next)
         if (!c->is_optional && (peer < 0 || c->peer == peer))
             (void)connector_trouble(c->connector, now, why);
-    const bool was_callback = client->callback_ns != 0 && now < client->callback_ns + FRESH_NS &&
-                              (peer < 0 || client->callback_peer == peer);
+    const bool was_callback = has_failed_callback(client, peer, now - FRESH_NS);
     snprintf(text, PORT_TROUBLE_MAX, "%.150s",
              why[0] == '\0' && was_callback ? client->callback_why : why);
     pthread_mutex_unlock(&lock);
@@ -633,6 +644,8 @@ static void note_callback(struct port_client *client, const struct port_pending 
     const uint64_t now = clock_now_ns();
     if (status == TUTTI_OK && client->callback_peer == request->peer) client->callback_ns = 0;
     if (status == TUTTI_OK || !connector_trouble(request->connector, now, why)) return;
+    if (!has_failed_callback(client, request->peer, now - ROW_NS)) client->callback_foreign = 0;
+    client->callback_foreign += connector_foreign_answers(request->connector);
     client->callback_peer = request->peer;
     client->callback_ns = now;
     snprintf(client->callback_why, sizeof client->callback_why, "%.150s", why);

@@ -57,7 +57,8 @@ struct port_client {
     int callback_peer; /* the last callback request that failed: to which peer it was, when that was, and why it failed */
     uint64_t callback_ns;
     char callback_why[PORT_TROUBLE_MAX];
-    uint32_t generation; /* of the process that called port_enter */
+    unsigned callback_foreign; /* in a row: see port_foreign_answers */
+    uint32_t generation;       /* of the process that called port_enter */
 };
 
 /* Opens the port, which stays open until the last port_close. *address is where other ranks find
@@ -104,7 +105,8 @@ enum tutti_status port_connect_from(struct port_client *client, int peer, unsign
 enum tutti_status port_request_callback(struct port_client *client, int peer, unsigned stream,
                                         const struct net_address *address);
 /* The number of attempts in a row to connect to a peer that reached another process at its address,
- * see connector_foreign_answers. */
+ * see connector_foreign_answers. Callback requests to the peer that failed a moment ago count, too:
+ * none of them makes many attempts. */
 unsigned port_foreign_answers(const struct port_client *client, int peer);
 /* Why connections to a peer (-1: to any peer) fail now, if they do: "connecting to 10.0.0.1:80:
  * Network is unreachable". Connections that others can stand in for do not count. */

@@ -1,3 +1,6 @@
+/* One port for all communicators: connections, callback requests, strangers and shortages.
+ *
+ * ctest: waits */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -251,6 +254,37 @@ static void one_connector_at_a_time_goes_to_a_peer(void **state)
 }
 
 /* From now on this process can open no descriptor. */
+/* The rank of that address has ended, and a process of somebody else has its port. */
+static void answers_of_strangers_to_callback_requests_count_in_a_row(void **state)
+{
+    (void)state;
+    enum { MANY = 30 }; /* more than one request can get */
+    static const char words[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
+    struct meeting meeting;
+    struct net_address stranger;
+    int listener;
+    open_meeting(&meeting, 0, 1);
+    struct port_client *low = &meeting.clients[0];
+    assert_true(net_address_parse("127.0.0.1", &stranger));
+    assert_int_equal(tcp_listen(&stranger, 0, &listener, &stranger), TUTTI_OK);
+    const uint64_t until_ns = clock_now_ns() + 3 * SOON_NS;
+    while (port_foreign_answers(low, 1) < MANY) {
+        assert_true(clock_now_ns() < until_ns);
+        assert_int_equal(port_request_callback(low, 1, 0, &stranger), TUTTI_OK);
+        port_progress(clock_now_ns());
+        const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            nanosleep(&(struct timespec){0, 1000000}, NULL);
+            continue;
+        }
+        (void)send(fd, words, sizeof words - 1, MSG_NOSIGNAL);
+        close(fd);
+    }
+    assert_int_equal(port_foreign_answers(low, 2), 0);
+    close_meeting(&meeting);
+    close(listener);
+}
+
 /* Another version of the library, which has the job's key, connects again and again. */
 static void who_does_not_fit_fills_no_log(void **state)
 {
@@ -381,6 +415,7 @@ int main(void)
         cmocka_unit_test(who_comes_without_end_waits_once),
         cmocka_unit_test(connections_that_nobody_has_a_number_for_are_not_let_in),
         cmocka_unit_test(one_connector_at_a_time_goes_to_a_peer),
+        cmocka_unit_test(answers_of_strangers_to_callback_requests_count_in_a_row),
         cmocka_unit_test(who_does_not_fit_fills_no_log),
         cmocka_unit_test(a_shortage_of_descriptors_that_ends_harms_no_connection),
         cmocka_unit_test(one_that_lasts_is_told_to_who_asks),

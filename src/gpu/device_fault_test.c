@@ -1,5 +1,7 @@
 /* device_fault_test.c - the watch asks about devices whose workers are out for long, and about no
- * others; a thread that waits for a driver waits alone. */
+ * others; a thread that waits for a driver waits alone.
+ *
+ * ctest: waits */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

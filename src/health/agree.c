@@ -19,7 +19,8 @@
 enum {
     NAP_NS = 50000,
     SETTLING_NS = 1000000000,
-    LOOK_NS = 5000000 /* between looks at who is there */
+    STALL_NS = 100000000, /* no more than this counts of the time between two looks */
+    LOOK_NS = 5000000     /* between looks at who is there */
 };
 /* A rank that reaches too few others for so long is on the side of a partition that does not go
  * on. */
@@ -27,10 +28,14 @@ static const uint64_t CUT_OFF_NS = 4000000000u;
 
 int agree_gone_ahead(struct health *health, uint64_t now_ns)
 {
-    const struct recovery *recovery = health->recovery;
+    struct recovery *const recovery = health->recovery;
     if (!domain_try_lock(&health->team->domain)) return -1;
-    const bool is_behind = recovery->ahead_ns != 0 && now_ns > recovery->ahead_ns + SETTLING_NS;
-    const int rank = is_behind ? recovery->ahead : -1;
+    if (recovery->ahead_ns != 0 && now_ns > recovery->ahead_ns) {
+        const uint64_t passed_ns = now_ns - recovery->ahead_ns;
+        recovery->behind_ns += passed_ns < STALL_NS ? passed_ns : STALL_NS;
+        recovery->ahead_ns = now_ns;
+    }
+    const int rank = recovery->behind_ns > SETTLING_NS ? recovery->ahead : -1;
     health_unlock(health);
     return rank;
 }
@@ -69,7 +74,7 @@ static enum tutti_status begin(struct recovery *recovery, const struct wish *wis
     atomic_store_explicit(&recovery->has_begun, true, memory_order_relaxed);
     progress_notify(); /* from now on there is something to listen for */
     recovery->looked_ns = 0;
-    recovery->ahead_ns = 0;
+    recovery->ahead_ns = recovery->behind_ns = 0;
     for (int r = 0; r < health->team->size; r++) {
         struct other *other = &recovery->others[r];
         other->was_outsider = other->is_outsider;

@@ -50,7 +50,8 @@ enum tutti_status agree_enter(struct health *health, const char *function);
 void agree_exit(struct health *health);
 /* While survivors meet: a rank that ended its part of the meeting more than a second ago, whether
  * it succeeded or not; -1: none is known. All end it at about the same time, unless it has failed
- * for some. */
+ * for some. A rank that was stopped between two looks has not waited for that long: it may find
+ * the reason first. */
 int agree_gone_ahead(struct health *health, uint64_t now_ns);
 /* Before this rank leaves, and so answers no more: sends the last decision once more. */
 void agree_leave(struct health *health);

@@ -15,7 +15,8 @@
 #include "transport/transport.h"
 
 enum {
-    PASSES_A_LOOK = 64, /* at the clock, in a wait */
+    PASSES_A_LOOK = 64, /* around, in a wait */
+    LOOK_NS = 3000000,  /* the same, when passes are rare: each may wait long for a busy core */
     NAP_NS = 50000,
     HEARSAY_NS = 200000000, /* a failure may be heard of before the word that all had joined */
     MISSED_NS =
@@ -104,7 +105,7 @@ enum tutti_status network_join(struct health *health, enum tutti_status (*look)(
                                void *look_context, uint64_t deadline_ns)
 {
     const uint64_t begin_ns = clock_now_ns();
-    uint64_t failed_ns = 0;
+    uint64_t failed_ns = 0, looked_ns = begin_ns;
     if (health->network->flags == NULL) return TUTTI_OK; /* all are on this host, and have met */
     if (health->team->rank != 0 && team_local_rank(health->team, 0) == health->team->rank)
         remote_tell_joined(health->network);
@@ -112,8 +113,9 @@ enum tutti_status network_join(struct health *health, enum tutti_status (*look)(
         const bool moved = network_progress(health);
         if (has_joined(health)) break; /* what failed since then is the first call's to say */
         if (!moved) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
-        if (passes % PASSES_A_LOOK != 0) continue;
         const uint64_t now = clock_now_ns();
+        if (passes % PASSES_A_LOOK != 0 && now - looked_ns < LOOK_NS) continue;
+        looked_ns = now;
         if (board_has_failed(health->board)) { /* perhaps the others began already */
             if (failed_ns == 0) failed_ns = now;
             if (now - failed_ns > HEARSAY_NS) return health_check(health);

@@ -14,7 +14,8 @@
 #include "os/clock.h"
 
 enum {
-    PASSES_A_LOOK = 64, /* at the clock, in a wait */
+    PASSES_A_LOOK = 64, /* around, in a wait */
+    LOOK_NS = 3000000,  /* the same, when passes are rare: each may wait long for a busy core */
     NAP_NS = 50000
 };
 
@@ -53,15 +54,17 @@ bool network_settle(struct health *health, uint64_t deadline_ns)
 {
     struct transport *transport = health->network->transport;
     const uint64_t begin_ns = clock_now_ns();
+    uint64_t looked_ns = begin_ns;
     bool counts_maybe = true;
     for (unsigned passes = 1; owes_somebody(health, counts_maybe); passes++) {
         const bool moved = network_progress(health);
         transport->ops->flush(transport);
-        if (passes % PASSES_A_LOOK != 0) {
+        const uint64_t now = clock_now_ns();
+        if (passes % PASSES_A_LOOK != 0 && now - looked_ns < LOOK_NS) {
             if (!moved) sched_yield();
             continue;
         }
-        const uint64_t now = clock_now_ns();
+        looked_ns = now;
         if (is_broken(health) && deadline_ns > now + NETWORK_FAREWELL_NS)
             deadline_ns = now + NETWORK_FAREWELL_NS;
         if (now > deadline_ns) return false;

@@ -59,8 +59,10 @@ struct recovery {
     struct vote_history votes; /* this rank's own */
     uint64_t asked_ns;         /* when it last asked the others for theirs */
     uint64_t looked_ns;
-    int awaited;       /* the rank that an agreement waited for when it was given up, or -1 */
-    uint64_t ahead_ns; /* since when a rank is at the agreement after the current one; 0: none is */
+    int awaited; /* the rank that an agreement waited for when it was given up, or -1 */
+    /* When it was last seen that a rank is at the agreement after the current one (0: none is), and
+     * for how long. */
+    uint64_t ahead_ns, behind_ns;
     int ahead;
     struct other others[]; /* one per rank */
 };

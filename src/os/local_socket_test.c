@@ -1,4 +1,6 @@
-/* The last word of who closes: it is heard, whatever else is true of the connection. */
+/* The last word of who closes: it is heard, whatever else is true of the connection.
+ *
+ * ctest: waits */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -14,6 +14,7 @@
 
 #include "tests/kit/chance.h"
 #include "tests/kit/patient.h"
+#include "tests/kit/sanitized.h"
 #include "tests/worlds/ranks.h"
 
 /* An allreduce whose result tells which one it was. */
@@ -147,8 +148,8 @@ static void blocking_calls_pass_started_ones(void **state)
 static int many_shapes(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;
-    enum { JOBS = 40, ROUNDS = 60 };
-    for (int round = 0; round < ROUNDS; round++) {
+    enum { JOBS = 40, ROUNDS = 60 }; /* a seventh of these shapes is still more than 256 */
+    for (int round = 0; round < some_of(ROUNDS); round++) {
         struct job jobs[JOBS], blocking;
         for (int i = 0; i < JOBS; i++) {
             RANKS_EXPECT(job_init(&jobs[i], i, (size_t)(1 + round * JOBS + i), rank));
@@ -254,7 +255,7 @@ static void *wait_for_it(void *argument)
 static int wait_elsewhere(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;
-    for (int round = 0; round < 20; round++) {
+    for (int round = 0; round < some_of(20); round++) {
         struct job job;
         RANKS_EXPECT(job_init(&job, round, 30000, rank));
         RANKS_EXPECT(job_start(&job, comm) == TUTTI_OK);
@@ -309,7 +310,7 @@ struct side {
 static int start_and_wait(const struct side *side)
 {
     const int rank = side->rank, first = side->swapped ? 1 : 0;
-    for (int round = 0; round < 30; round++) {
+    for (int round = 0; round < some_of(30); round++) {
         struct job jobs[2];
         RANKS_EXPECT(job_init(&jobs[0], 1, 2000, rank) && job_init(&jobs[1], 2, 60000, rank));
         RANKS_EXPECT(job_start(&jobs[first], side->comm[first]) == TUTTI_OK);

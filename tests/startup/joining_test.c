@@ -7,6 +7,7 @@
  *
  * ctest: label=notsan waits */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -24,7 +26,6 @@
 #include "comm/knowledge.h"
 #include "comm/plans.h"
 #include "comm/site.h"
-#include "os/clock.h"
 #include "tests/kit/sanitized.h"
 #include "tests/worlds/card_world.h"
 #include "tests/worlds/ranks.h"
@@ -34,8 +35,9 @@
 
 enum { RANKS = 5, HOSTS = 2, TEXT = 512 };
 
+static bool is_busy;        /* each core is: naps last long */
 static const char *failing; /* the function that fails in this process; NULL: none */
-static atomic_int *gone;    /* so many ranks have failed: then the one that is late goes on */
+static atomic_int *gone;    /* so many ranks have failed: then a rank that is late goes on */
 
 static enum tutti_status fail_in(const char *function)
 {
@@ -97,11 +99,21 @@ enum tutti_status __wrap_plans_prove(struct tutti_comm *comm)
     return __real_plans_prove(comm);
 }
 
+static void be_killed(int number)
+{
+    (void)number;
+    kill(getpid(), SIGKILL);
+}
+
 enum tutti_status __real_comm_find_site(struct tutti_comm *);
 enum tutti_status __wrap_comm_find_site(struct tutti_comm *);
 enum tutti_status __wrap_comm_find_site(struct tutti_comm *comm)
 {
     TRY(fail_in("comm_find_site"));
+    if (failing != NULL && strcmp(failing, "doomed") == 0) { /* it waits for other hosts by then */
+        signal(SIGALRM, be_killed);
+        ualarm(300000, 0);
+    }
     while (failing != NULL && strcmp(failing, "late") == 0 && atomic_load(gone) < RANKS - 1)
         ranks_nap_ms(1);
     return __real_comm_find_site(comm);
@@ -124,6 +136,15 @@ enum tutti_status __wrap_ofi_open(const struct remote_options *options, struct d
 {
     TRY(fail_in("ofi_open"));
     return __real_ofi_open(options, order, transport);
+}
+
+int __real_nanosleep(const struct timespec *, struct timespec *);
+int __wrap_nanosleep(const struct timespec *, struct timespec *);
+int __wrap_nanosleep(const struct timespec *nap, struct timespec *left)
+{
+    static const struct timespec long_nap = {0, 200000000};
+    const bool is_short = nap->tv_sec == 0 && nap->tv_nsec < 1000000; /* none of this test's own */
+    return __real_nanosleep(is_busy && is_short ? &long_nap : nap, left);
 }
 
 /* What all ranks say. */
@@ -332,6 +353,13 @@ static enum tutti_status derive(struct tutti_comm *comm, enum derivation derivat
     }
 }
 
+/* A survivor that hears for a second that another one has ended its meeting, and not why, knows
+ * afterwards only that some rank could not meet the others. */
+static bool has_missed_the_reason(void)
+{
+    return strstr(tutti_error_message(), "a rank could not meet the others") != NULL;
+}
+
 /* The last rank has rules that name a file that is not there, or that are none. */
 static int derive_alone(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -343,13 +371,13 @@ static int derive_alone(struct tutti_comm *comm, int rank, int size, uint64_t se
         struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
         options.init_timeout_ns = UINT64_C(30000000000);
         if (rank == size - 1) options.algorithms = algorithms[i % 2];
-        const uint64_t begin_ns = clock_now_ns();
         const enum tutti_status status = derive(comm, (enum derivation)(i / 2), &options, &derived);
-        RANKS_EXPECT(status == TUTTI_INVALID_OPTIONS && derived == NULL);
-        RANKS_EXPECT(clock_now_ns() - begin_ns < UINT64_C(25000000000));
+        RANKS_EXPECT(status == TUTTI_INVALID_OPTIONS && derived == NULL); /* not INIT_TIMEOUT */
         snprintf(who, sizeof who, "rank %d (", size - 1);
-        RANKS_EXPECT(strstr(tutti_error_message(), "nonsense") != NULL);
-        RANKS_EXPECT(rank == size - 1 || strstr(tutti_error_message(), who) != NULL);
+        const bool is_late = i / 2 == SHRINK && rank != size - 1 && has_missed_the_reason();
+        if (is_late) atomic_fetch_add(gone, 1);
+        RANKS_EXPECT(is_late || strstr(tutti_error_message(), "nonsense") != NULL);
+        RANKS_EXPECT(is_late || rank == size - 1 || strstr(tutti_error_message(), who) != NULL);
         RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
         options.algorithms = NULL;
         RANKS_EXPECT(derive(comm, (enum derivation)(i / 2), &options, &derived) == TUTTI_OK);
@@ -359,15 +387,28 @@ static int derive_alone(struct tutti_comm *comm, int rank, int size, uint64_t se
     return 0;
 }
 
+/* Until all ranks hear the reason, which they may not where the machine is busy. */
+static void expect_derivations_fail_alike(void)
+{
+    enum { TRIES = 10 };
+    const struct ranks_options options = {.deadline_ms = 60000};
+    for (int i = 1, missed = 1; missed > 0; i++) {
+        atomic_store(gone, 0);
+        assert_int_equal(ranks_run(RANKS, &options, derive_alone, NULL), 0);
+        missed = atomic_load(gone);
+        assert_true(missed == 0 || i < TRIES);
+        if (missed > 0) printf("%d survivors have missed the reason: once more\n", missed);
+    }
+    atomic_store(gone, 0);
+}
+
 static void a_rank_that_cannot_join_a_derived_communicator_tells_the_others(void **state)
 {
     (void)state;
-    const struct ranks_options options = {.deadline_ms = 60000};
-    assert_int_equal(ranks_run(RANKS, &options, derive_alone, NULL), 0);
+    expect_derivations_fail_alike();
     setenv("TUTTI_TEST_HOSTS", "2", 1);
-    const int failed = ranks_run(RANKS, &options, derive_alone, NULL);
+    expect_derivations_fail_alike();
     unsetenv("TUTTI_TEST_HOSTS");
-    assert_int_equal(failed, 0);
 }
 
 /* Nobody else on the host of that rank has a way to the others. */
@@ -391,7 +432,7 @@ static void a_rank_without_its_card_tells_other_hosts(void **state)
 static int run_two_hosts(int size, int victim, ranks_function *function)
 {
     const struct ranks_options options = {
-        .kind = RANKS_PROCESSES, .deadline_ms = 30000, .without_comm = true};
+        .kind = RANKS_PROCESSES, .deadline_ms = 80000, .without_comm = true};
     setenv("TUTTI_TEST_HOSTS", "2", 1);
     memset(scene, 0, sizeof *scene);
     atomic_store(gone, 0);
@@ -430,11 +471,21 @@ static int miss_without_network(struct tutti_comm *comm, int rank, int size, uin
     return 0;
 }
 
-/* Nobody tells rank 0, to which the other host would connect; so it has to look there. */
+/* Nobody tells rank 0, to which the other host would connect; so it has to look there. If it did
+ * not, its error would be that of the start-up deadline. */
 static void rank_0_misses_a_host_without_a_network(void **state)
 {
     (void)state;
     assert_int_equal(run_two_hosts(HOSTS, 1, miss_without_network), 0);
+}
+
+static void rank_0_misses_it_although_its_passes_are_rare(void **state)
+{
+    (void)state;
+    is_busy = true;
+    const int failed = run_two_hosts(HOSTS, 1, miss_without_network);
+    is_busy = false;
+    assert_int_equal(failed, 0);
 }
 
 /* Ranks 0, 2 and 4 are on a host, and wait for the other host, which is late; then rank 0 is
@@ -444,7 +495,7 @@ static int lose_rank_0(struct tutti_comm *comm, int rank, int size, uint64_t see
     (void)seed, (void)context;
     const struct tutti_comm_options options = options_of(rank, size);
     if (rank % HOSTS != 0) failing = "late";
-    if (rank == 0) ualarm(300000, 0);
+    if (rank == 0) failing = "doomed";
     const enum tutti_status status = tutti_comm_create(&options, &comm);
     if (rank % HOSTS == 0) atomic_fetch_add(gone, (RANKS - 1) / 2);
     RANKS_EXPECT(status == TUTTI_PROC_FAILED);
@@ -500,6 +551,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_cannot_join_a_derived_communicator_tells_the_others),
         cmocka_unit_test(a_rank_without_its_card_tells_other_hosts),
         cmocka_unit_test(rank_0_misses_a_host_without_a_network),
+        cmocka_unit_test(rank_0_misses_it_although_its_passes_are_rare),
         cmocka_unit_test(a_rank_that_dies_while_its_host_waits_for_others_is_named),
         cmocka_unit_test(a_rank_that_met_the_others_and_is_late_is_named),
     };

@@ -2,7 +2,7 @@
 # launchers_test.sh - ranks that mpirun and tutti-run start on this host make a communicator, add up, and exchange keys
 # over what the launcher offers. Says which launchers are missing; exits with 77 when all foreign ones are. The others,
 # and several hosts, are in mpirun_hosts_test.sh, slurm_test.sh and torchrun_test.sh.
-# ctest: label=notsan timeout=300 waits
+# ctest: label=longsan label=notsan timeout=300 waits
 # shellcheck source=tests/startup/launchers.sh
 source "${TUTTI_ROOT:?}/tests/startup/launchers.sh"
 run=$bin/tutti-run

@@ -6,7 +6,7 @@
  *     second run  meets there and works, in clear and encrypted; no rank of the first run disturbs it or becomes one of its ranks
  *
  * TUTTI_TEST_RESTARTS=N repeats the test N times, with a second run of 10 s each; the long tier repeats it 20 times.
- * ctest: label=notsan label=once timeout=900 */
+ * ctest: label=notsan label=once timeout=900 waits */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

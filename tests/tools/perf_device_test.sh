@@ -1,7 +1,7 @@
 #!/bin/bash
 # tutti-perf with memory of devices and with streams, over the test double for CUDA's driver (cuda_standin.h): what is measured is
 # checked, reports say where buffers lie, and what cannot be is refused. tutti-topo shows the double's devices.
-# ctest: label=notsan timeout=300
+# ctest: label=longsan label=notsan timeout=300
 set -u
 source "${BASH_SOURCE[0]%/*}/../kit/tool.sh"
 bin=$(realpath "${TUTTI_BIN:?}")

@@ -1,7 +1,7 @@
 #!/bin/bash
 # tutti-run --elastic: a job goes on when ranks die, with the bits of a job in which none dies; it ends where it cannot go on.
 #
-# ctest: label=once timeout=200 waits
+# ctest: label=longsan label=once timeout=200 waits
 # shellcheck source=tests/tools/tutti_run.sh
 source "${TUTTI_ROOT:?}/tests/tools/tutti_run.sh"
 

@@ -2,6 +2,7 @@
 # topo_fabric_test.sh - tutti-topo --check-fabric: what it says of hosts with RDMA cards, whose /sys, /dev and /proc are made here.
 #
 # Exit code 77 means skipped.
+# ctest: label=longsan
 set -u
 shared=$(realpath "${BASH_SOURCE[0]%/*}/../kit/tool.sh")
 

@@ -4,6 +4,7 @@
 #     TUTTI_BIN=build/bin TUTTI_ROOT=. tests/tools/topo_test.sh
 #
 # Exit code 77 means skipped.
+# ctest: label=longsan
 set -u
 shared=$(realpath "${BASH_SOURCE[0]%/*}/../kit/tool.sh")
 

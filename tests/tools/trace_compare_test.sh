@@ -5,7 +5,7 @@
 #     TUTTI_BIN=build/bin tests/tools/trace_compare_test.sh
 #
 # Exit code 77 means skipped.
-# ctest: label=once timeout=60
+# ctest: label=longsan label=once timeout=60
 set -u
 shared=$(realpath "${BASH_SOURCE[0]%/*}/../kit/tool.sh")
 

@@ -4,7 +4,7 @@
 #     TUTTI_BUILD=build TUTTI_BIN=build/bin tests/tools/trace_test.sh
 #
 # Exit code 77 means skipped.
-# ctest: label=nosan label=once timeout=120
+# ctest: label=nosan label=once timeout=120 waits
 set -u
 shared=$(realpath "${BASH_SOURCE[0]%/*}/../kit/tool.sh")
 

@@ -5,7 +5,7 @@
 #     TUTTI_BIN=build/bin tests/tools/tune_test.sh
 #
 # Exit code 77 means skipped.
-# ctest: label=notsan
+# ctest: label=longsan label=notsan
 set -u
 shared=$(realpath "${BASH_SOURCE[0]%/*}/../kit/tool.sh")
 

@@ -1,7 +1,7 @@
 /* ZeRO in an elastic loop: shards of a rank that dies come from its partner, and a run has the bits
  * of a run without faults; with fewer ranks the shards are divided anew.
  *
- * ctest: label=once timeout=300 waits
+ * ctest: label=once label=longtsan timeout=300 waits
  */
 #include <math.h>
 #include <setjmp.h>

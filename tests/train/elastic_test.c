@@ -2,7 +2,7 @@
  * it computes the bits of a run without faults; with fewer ranks it keeps the global batch; and each
  * sample is taken once in an epoch.
  *
- * ctest: label=once timeout=300 waits first
+ * ctest: label=once label=longtsan timeout=300 waits first
  */
 #include <math.h>
 #include <pthread.h>

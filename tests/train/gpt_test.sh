@@ -1,6 +1,6 @@
 #!/bin/bash
 # examples/gpt learns, says the same each time, shows no progress in a pipe, and refuses what makes no sense.
-# ctest: label=notsan timeout=300
+# ctest: label=longsan label=notsan timeout=300
 set -uo pipefail
 
 gpt=${TUTTI_BIN:?}/gpt

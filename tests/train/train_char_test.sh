@@ -1,6 +1,6 @@
 #!/bin/bash
 # examples/train_char learns, with gradients as they are and with each method of compression, and refuses what makes no sense.
-# ctest: label=notsan timeout=120
+# ctest: label=longsan label=notsan timeout=120
 set -uo pipefail
 cd "$(mktemp -d)" || exit 1
 trap 'rm -rf "$PWD"' EXIT

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "tests/kit/sanitized.h"
+
 enum { SECONDS_MAX = 60, OUTPUT_BYTES = 4096 };
 
 const char apart_is_part[] = "part of another case";
@@ -70,6 +72,13 @@ static void run_as_test(void **state)
     }
 }
 
+/* How a case dies asks nothing of threads. */
+static int is_part_of_the_run(const struct apart_case *one)
+{
+    if (one->dies_with == apart_is_part) return 0;
+    return one->dies_with == NULL || !IS_THREAD_SANITIZED || getenv("TUTTI_LONG") != NULL;
+}
+
 int apart_main(int argc, char **argv, const struct apart_case *cases, size_t case_count)
 {
     if (argc > 1) {
@@ -85,7 +94,7 @@ int apart_main(int argc, char **argv, const struct apart_case *cases, size_t cas
     size_t count = 0;
     assert(tests != NULL);
     for (size_t c = 0; c < case_count; c++)
-        if (cases[c].dies_with != apart_is_part)
+        if (is_part_of_the_run(&cases[c]))
             tests[count++] = (struct CMUnitTest){.name = cases[c].name,
                                                  .test_func = run_as_test,
                                                  .initial_state = (void *)(uintptr_t)&cases[c]};

@@ -25,7 +25,8 @@ struct apart_case {
 };
 extern const char apart_is_part[];
 
-/* Runs all cases as tests of cmocka; or, if this process was started for one, that one. Returns
+/* Runs all cases as tests of cmocka, but with the thread sanitizer those that are to die only where
+ * TUTTI_LONG is set; or, if this process was started for one, that one. Returns
  * main's status. */
 int apart_main(int argc, char **argv, const struct apart_case *cases, size_t case_count);
 
