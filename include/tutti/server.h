@@ -219,8 +219,8 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_serve_for(struct tutti_s
  * writes, about a second for each GB. Later, tutti_server_create with load_folder and the same
  * tables, optimizers and number of servers begins there. Blocks until the file is there, at most for
  * the deadline of the options. TIMEOUT: it may still be written. INVALID_RANK: this rank is no server.
- * INVALID_BUFFER: folder is NULL. INVALID_REQUEST: it is saving. SYSTEM: the folder is not there, the
- * disk is full; the old file stays. NO_MEMORY. */
+ * INVALID_BUFFER: folder is NULL. INVALID_REQUEST: it is saving. NO_SPACE: the disk is full. SYSTEM:
+ * the folder is not there, or cannot be written. Then the old file stays. NO_MEMORY. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_save(struct tutti_server *server,
                                                              const char *folder);
 /* Leaves. A worker tells the servers that it takes no more part, and its unfinished clock is

@@ -187,7 +187,7 @@ static enum tutti_status start_working(struct tutti_server *server, struct lines
 static enum tutti_status say_where(enum tutti_status status, const char *where)
 {
     char message[ERROR_TEXT_MAX];
-    if (status == TUTTI_OK) return status;
+    if (status == TUTTI_OK || status == TUTTI_IN_PROGRESS) return status;
     error_copy(message, sizeof message);
     return error_set(status, "%s: %s", where, message);
 }

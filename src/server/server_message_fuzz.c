@@ -8,17 +8,7 @@
 
 #include "base/status.h"
 #include "membership/rank_set.h"
-#include "server/server_message.h"
-
-static const struct division_table tables[] = {{"dense", false, false, 0, 5000},
-                                               {"little", false, false, 0, 3},
-                                               {"rows", true, false, 100, 7},
-                                               {"wide", true, true, INT64_MAX, 1 << 20}};
-static const struct server_division division = {.server_count = 3,
-                                                .worker_count = 70,
-                                                .table_count = 4,
-                                                .tables = tables,
-                                                .payload_max = 1 << 20};
+#include "server/server_message_seeds.h"
 
 static void must(bool holds)
 {
@@ -32,17 +22,17 @@ static void check_parts(const struct server_ends *ends, const struct server_requ
     must(request->part_count <= TUTTI_SERVER_PARTS && request->slot < SERVER_SLOTS);
     for (uint32_t i = 0; i < request->part_count; i++) {
         size_t rows, values;
-        must(parts[i].table < division.table_count);
-        must(server_part_bytes(&division, request, &parts[i], &rows, &values));
+        must(parts[i].table < seed_division.table_count);
+        must(server_part_bytes(&seed_division, request, &parts[i], &rows, &values));
         payload += rows + values;
         if (parts[i].is_rows) continue;
         uint64_t first, share;
-        division_dense(&division, parts[i].table, ends->seat, &first, &share);
-        must(parts[i].count == share && first + share <= tables[parts[i].table].width);
+        division_dense(&seed_division, parts[i].table, ends->seat, &first, &share);
+        must(parts[i].count == share && first + share <= seed_tables[parts[i].table].width);
     }
-    must(payload == request->payload_bytes && payload <= division.payload_max);
-    must(server_rest_bytes(&division, request, parts) <= division.payload_max);
-    must(server_reply_bytes(&division, request, parts) <= division.payload_max);
+    must(payload == request->payload_bytes && payload <= seed_division.payload_max);
+    must(server_rest_bytes(&seed_division, request, parts) <= seed_division.payload_max);
+    must(server_reply_bytes(&seed_division, request, parts) <= seed_division.payload_max);
 }
 
 static void check_rows(const struct server_ends *ends, const uint8_t *data, size_t bytes)
@@ -53,7 +43,7 @@ static void check_rows(const struct server_ends *ends, const uint8_t *data, size
     memcpy(rows, data, count * sizeof *rows);
     if (server_rows_check(ends, 2, count, rows) != TUTTI_OK) return;
     for (size_t i = 0; i < count; i++)
-        must(rows[i] >= 0 && rows[i] < 100 && rows[i] % 3 == ends->seat);
+        must(rows[i] >= 0 && rows[i] < 100 && rows[i] % SEED_SERVERS == ends->seat);
 }
 
 static void read_reply(const uint8_t *data, size_t bytes)
@@ -73,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     static struct server_request_part parts[TUTTI_SERVER_PARTS];
     struct server_request request;
     if (bytes < 1) return 0;
-    const struct server_ends ends = {&division, data[0] % 3, data[0] / 3 % 2 == 1};
+    const struct server_ends ends = seed_ends(data[0]);
     data++, bytes--;
     read_reply(data, bytes);
     check_rows(&ends, data, bytes);
@@ -84,14 +74,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         check_parts(&ends, &request, parts);
     else
         must(request.part_count == 0 &&
-             request.payload_bytes <= rank_set_words(70) * sizeof(uint64_t));
+             request.payload_bytes <= rank_set_words(SEED_WORKERS) * sizeof(uint64_t));
     if (request.kind == SERVER_HAS || request.kind == SERVER_LOST || request.kind == SERVER_LEFT)
-        must(request.number < 70);
-    if (request.kind == SERVER_GONE) must(request.number < 3);
+        must(request.number < SEED_WORKERS);
+    if (request.kind == SERVER_GONE) must(request.number < SEED_SERVERS);
     if (request.kind == SERVER_LEFT || request.kind == SERVER_DECIDED) must(request.sequence > 0);
     if (request.kind == SERVER_CHANGE || request.kind == SERVER_CHANGED)
-        must(ends.seat == 0 && request.left_count <= 70);
+        must(ends.seat == 0 && request.left_count <= SEED_WORKERS);
     if (request.kind == SERVER_KEPT)
-        must(ends.seat == 0 && request.number < 70 && request.left_count < 70);
+        must(ends.seat == 0 && request.number < SEED_WORKERS && request.left_count < SEED_WORKERS);
     return 0;
 }

@@ -20,9 +20,10 @@ enum { TABLES_MAX = TUTTI_SERVER_PARTS };
 
 static enum tutti_status check_ranks(const char *name, const int *ranks, size_t count, int size)
 {
-    if (ranks == NULL || count == 0 || count > (size_t)size)
+    if (ranks == NULL) return error_set(TUTTI_INVALID_OPTIONS, "%s: %s is NULL", WHO, name);
+    if (count == 0 || count > (size_t)size)
         return error_set(TUTTI_INVALID_OPTIONS, "%s: %s has %zu ranks, and the communicator %d",
-                         WHO, name, ranks != NULL ? count : 0, size);
+                         WHO, name, count, size);
     for (size_t i = 0; i < count; i++)
         if (ranks[i] < 0 || ranks[i] >= size || (i > 0 && ranks[i] <= ranks[i - 1]))
             return error_set(TUTTI_INVALID_OPTIONS,
@@ -94,9 +95,10 @@ static enum tutti_status read_table(const struct tutti_server_options *options, 
 static enum tutti_status copy_tables(struct server_setup *setup,
                                      const struct tutti_server_options *options)
 {
-    if (options->tables == NULL || options->table_count == 0 || options->table_count > TABLES_MAX)
+    if (options->tables == NULL) return error_set(TUTTI_INVALID_OPTIONS, "%s: tables is NULL", WHO);
+    if (options->table_count == 0 || options->table_count > TABLES_MAX)
         return error_set(TUTTI_INVALID_OPTIONS, "%s: %zu tables; 1 to %d are possible", WHO,
-                         options->tables != NULL ? options->table_count : 0, TABLES_MAX);
+                         options->table_count, TABLES_MAX);
     setup->division_tables = calloc(options->table_count, sizeof *setup->division_tables);
     if (setup->division_tables == NULL) return error_set(TUTTI_NO_MEMORY, "%s: no memory", WHO);
     for (size_t t = 0; t < options->table_count; t++) {

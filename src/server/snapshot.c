@@ -15,7 +15,7 @@
 #include "server/table_copy.h"
 
 enum {
-    FORMAT = 1,
+    FORMAT = 2,
     HEAD_BYTES = 32,
     TAIL_BYTES = 16,
     BUFFER_BYTES = 4 << 20,
@@ -76,12 +76,12 @@ static enum tutti_status write_bytes(FILE *file, const char *path, const void *b
     return error_system("writing %s", path);
 }
 
+/* sum: the checksum of what comes before. */
 static enum tutti_status write_records(FILE *file, const char *path, const struct tables *tables,
-                                       unsigned char *buffer, size_t capacity)
+                                       unsigned char *buffer, size_t capacity, uint32_t sum)
 {
     struct tables_copy copy;
     uint64_t bytes = 0;
-    uint32_t sum = 0;
     tables_copy_init(&copy);
     do {
         size_t size;
@@ -105,7 +105,8 @@ static enum tutti_status write_file(FILE *file, const char *path, const struct t
     if (buffer == NULL) return no_buffer(capacity);
     write_head(head, tables, part);
     enum tutti_status status = write_bytes(file, path, head, sizeof head);
-    if (status == TUTTI_OK) status = write_records(file, path, tables, buffer, capacity);
+    if (status == TUTTI_OK)
+        status = write_records(file, path, tables, buffer, capacity, crc32c(0, head, sizeof head));
     free(buffer);
     TRY(status);
     if (fflush(file) != 0 || fsync(fileno(file)) != 0) return error_system("writing %s", path);
@@ -142,18 +143,24 @@ static enum tutti_status read_bytes(FILE *file, const char *path, void *bytes, s
     return ferror(file) ? error_system("reading %s", path) : corrupt(path, "it ends too early");
 }
 
-static enum tutti_status read_head(FILE *file, const char *path, const struct tables *tables,
-                                   struct snapshot_part *part)
+static enum tutti_status read_head(FILE *file, const char *path, unsigned char head[HEAD_BYTES])
 {
-    unsigned char head[HEAD_BYTES], expected[HEAD_BYTES];
-    TRY(read_bytes(file, path, head, sizeof head));
+    TRY(read_bytes(file, path, head, HEAD_BYTES));
     if (get(head, 4) != HEAD_MAGIC) return corrupt(path, "it has no tables of a parameter server");
     if (get(head + 4, 4) != FORMAT)
         return error_set(TUTTI_UNSUPPORTED, "%s: format %" PRIu64 ", this version knows %d", path,
                          get(head + 4, 4), FORMAT);
+    return TUTTI_OK;
+}
+
+/* Whether it is of these tables, and of this part of them. */
+static enum tutti_status match_head(const char *path, const unsigned char head[HEAD_BYTES],
+                                    const struct tables *tables, struct snapshot_part *part)
+{
+    unsigned char expected[HEAD_BYTES];
     part->step = get(head + 24, 8);
     write_head(expected, tables, part);
-    if (memcmp(head, expected, sizeof head) == 0) return TUTTI_OK;
+    if (memcmp(head, expected, sizeof expected) == 0) return TUTTI_OK;
     return error_set(TUTTI_INVALID_OPTIONS,
                      "%s: server %" PRIu64 " of %" PRIu64 " with %" PRIu64
                      " tables, and here are %d, %d and %zu",
@@ -161,7 +168,7 @@ static enum tutti_status read_head(FILE *file, const char *path, const struct ta
                      part->server_count, tables_count(tables));
 }
 
-/* Whether the records are those that were written. */
+/* Whether the head and the records are those that were written. */
 static enum tutti_status check_records(FILE *file, const char *path, unsigned char *buffer,
                                        size_t capacity, uint64_t *bytes)
 {
@@ -170,9 +177,9 @@ static enum tutti_status check_records(FILE *file, const char *path, unsigned ch
     if (end < 0) return error_system("reading %s", path);
     if (end < HEAD_BYTES + TAIL_BYTES) return corrupt(path, "it ends too early");
     *bytes = (uint64_t)end - HEAD_BYTES - TAIL_BYTES;
-    if (fseeko(file, HEAD_BYTES, SEEK_SET) != 0) return error_system("reading %s", path);
+    if (fseeko(file, 0, SEEK_SET) != 0) return error_system("reading %s", path);
     uint32_t sum = 0;
-    for (uint64_t left = *bytes; left > 0;) {
+    for (uint64_t left = HEAD_BYTES + *bytes; left > 0;) {
         const size_t part = left < capacity ? (size_t)left : capacity;
         TRY(read_bytes(file, path, buffer, part));
         sum = crc32c(sum, buffer, part);
@@ -208,10 +215,12 @@ static enum tutti_status read_file(FILE *file, const char *path, struct tables *
 {
     size_t capacity;
     uint64_t bytes = 0;
-    TRY(read_head(file, path, tables, part));
+    unsigned char head[HEAD_BYTES];
+    TRY(read_head(file, path, head));
     unsigned char *const buffer = make_buffer(tables, &capacity);
     if (buffer == NULL) return no_buffer(capacity);
     enum tutti_status status = check_records(file, path, buffer, capacity, &bytes);
+    if (status == TUTTI_OK) status = match_head(path, head, tables, part);
     if (status == TUTTI_OK) status = load_records(file, path, tables, buffer, capacity, bytes);
     free(buffer);
     return status;

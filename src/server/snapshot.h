@@ -2,7 +2,7 @@
  *
  *     head    magic, format, number of the server, of servers and of tables, step    32 bytes
  *     records of table_copy.h, of one pass
- *     tail    bytes of the records, their CRC-32C, magic                             16 bytes
+ *     tail    bytes of the records, CRC-32C of head and records, magic               16 bytes
  *
  * Numbers are little-endian. A file is written beside the old one and then takes its place, so one of
  * both is there whole, whatever happens. A file is foreign until its tail says that it is
@@ -21,7 +21,7 @@ struct snapshot_part {
 };
 
 /* Writes the tables. Nobody changes them meanwhile. Blocks as long as the file system does. SYSTEM (the
- * folder is not there, the disk is full: then the old file is there), NO_MEMORY. */
+ * folder is not there), NO_SPACE: then the old file is there. NO_MEMORY. */
 enum tutti_status snapshot_write(const struct tables *tables, const char *folder,
                                  const struct snapshot_part *part);
 /* Sets the tables, which have their initial values, and part->step. SYSTEM: there is no such file, or

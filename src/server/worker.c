@@ -130,15 +130,17 @@ static bool finish_leg(struct tutti_server_operation *operation, int seat, bool 
     return false;
 }
 
-/* Says which server, by the numbers that the application knows. */
+/* Says which server, by the numbers that the application knows: that of the line on which it went, perhaps to
+ * the other seat of the share. */
 static enum tutti_status failure_of(const struct tutti_server_operation *operation, int seat)
 {
     const struct worker *const worker = operation->worker;
     const struct worker_leg *const leg = &operation->legs[seat];
-    const int host = division_host(worker->config.division, seat);
+    const int asked = leg->last_line != NULL ? (int)(leg->last_line - worker->lines) : seat;
+    const int host = division_host(worker->config.division, asked);
     return error_set(leg->status, "%s: the server at rank %d (rank %d of the two): %.300s",
                      operation->function, worker->config.server_ranks[host],
-                     worker->lines[seat].peer, leg->text != NULL ? leg->text : "no memory");
+                     worker->lines[asked].peer, leg->text != NULL ? leg->text : "no memory");
 }
 
 /* The seat whose failure is the share's; -1: none. One seat of each share is enough. The reason of a
@@ -255,8 +257,10 @@ enum tutti_status worker_prepare(struct worker *worker, enum worker_call call, c
     enum tutti_status status = copy_parts(own, parts, part_count);
     if (status == TUTTI_OK) status = pack(own, &head, stays);
     if (status != TUTTI_OK) {
+        char message[ERROR_TEXT_MAX];
         operation_free(own);
-        return status;
+        error_copy(message, sizeof message);
+        return error_set(status, "%s: %s", function, message);
     }
     own->timeout_ns = call == WORKER_PULL ? with_grace(timeout_ns) : timeout_ns;
     *operation = own;
@@ -315,13 +319,22 @@ bool worker_is_unfinished(const struct worker *worker)
     return worker->is_unfinished;
 }
 
+/* Whether a server that decides the steps can be reached; otherwise calls say why not. */
+static bool has_clock(const struct worker *worker)
+{
+    for (int s = 0; s < seats_of(worker); s++)
+        if (division_share(worker->config.division, s) == 0 && !worker->lines[s].is_lost)
+            return true;
+    return false;
+}
+
 enum tutti_status worker_change(struct worker *worker, const char *function,
                                 const struct worker_clock_rule *rule,
                                 const struct tutti_server_call_options *options)
 {
     const uint64_t timeout_ns = timeout_of(worker, options);
     TRY(worker_check_launch(worker, function, 1, true));
-    if (worker->has_tick)
+    if (worker->has_tick && has_clock(worker))
         return error_set(TUTTI_INVALID_REQUEST, "%s: a tick that timed out is not over", function);
     struct tutti_server_operation *const own = operation_create(worker, function, SERVER_CHANGE);
     if (own == NULL) return TUTTI_NO_MEMORY;

@@ -63,6 +63,7 @@ void leg_start(struct worker_leg *leg, struct worker_line *line, uint64_t timeou
 {
     struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
     options.timeout_ns = timeout_ns;
+    leg->last_line = line;
     if (line->failed != TUTTI_OK) {
         leg->status = line->failed;
         leg->text = line->why != NULL ? strdup(line->why) : NULL;

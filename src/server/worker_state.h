@@ -32,7 +32,8 @@ struct leg_piece {
 };
 
 struct worker_leg {
-    struct worker_line *line; /* NULL: it has none, or its answer is there */
+    struct worker_line *line;            /* NULL: it has none, or its answer is there */
+    const struct worker_line *last_line; /* that it went to; NULL: it was not started */
     int slot;
     bool has_no_reply, is_answered;
     struct server_request *request; /* with its parts, and its payload if that is small */

@@ -4,8 +4,12 @@
  *
  *     server_backup_test                        what CI runs; with TUTTI_LONG more
  *     server_backup_test --runs N [--seed S]    as many as you like; stops at the first that fails
+ *     server_backup_test --plan S               what the run of a seed is, as JSON
+ *     server_backup_test --rank S               takes part in it as the rank that a launcher gave it, and says on
+ *                                               standard output what happens: for bench/server_faults.py
  *
  * ctest: label=once timeout=300 */
+#include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -32,12 +36,25 @@ enum { DENSE, WORDS, TABLES };
 struct run {
     uint64_t seed;
     int servers, workers, size;
-    bool works_on_servers;
+    bool works_on_servers, is_told;
     enum tutti_server_mode mode;
     uint64_t kill_us[RANKS_MAX]; /* after the beginning; 0: never */
     _Atomic int died[RANKS_MAX];
     _Atomic int failed, done; /* workers */
+    _Atomic int pids[RANKS_MAX];
 };
+
+/* For a program that counts: a word, nanoseconds of the monotonic clock, and more. */
+static void tell(const struct run *run, const char *word, const char *more)
+{
+    struct timespec now;
+    char line[800];
+    if (!run->is_told) return;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const uint64_t ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    const int size = snprintf(line, sizeof line, "%s %" PRIu64 " %s\n", word, ns, more);
+    (void)!write(STDOUT_FILENO, line, size < (int)sizeof line ? (size_t)size : sizeof line - 1);
+}
 
 static int servers_of_all[] = {0, 1, 2, 3};
 
@@ -165,18 +182,52 @@ static int works(struct tutti_server *server, struct run *run, int rank)
         if (status == TUTTI_OK)
             status = tutti_server_step_read(server, 0, members, RANKS_MAX, &step);
         if (status != TUTTI_OK) {
+            tell(run, "failed", tutti_error_message());
             RANKS_EXPECT(is_told_why(run, status));
             RANKS_EXPECT(tutti_server_tick(server, NULL) != TUTTI_OK);
             atomic_fetch_add(&run->failed, 1);
             return 0;
         }
+        tell(run, "clock", "");
         if (run->mode == TUTTI_SERVER_SYNCHRONOUS) {
             RANKS_EXPECT(step.number == (uint64_t)clock + 1);
             take(&ledger, run, members, step.member_count, clock);
             RANKS_EXPECT(is_as_in(&ledger, dense, words));
         }
     }
+    tell(run, "done", "");
     atomic_fetch_add(&run->done, 1);
+    return 0;
+}
+
+static int element_of(const struct run *run, int server, int rank)
+{
+    return server * (WIDTH / run->servers) + 10 + rank;
+}
+
+/* Workers meet, so that all they pushed is in the tables; of each rank then, how often it is there. */
+static enum tutti_status count_all(struct tutti_server *server, const struct run *run, float *dense)
+{
+    const struct tutti_server_part pull = {DENSE, NULL, 0, dense};
+    struct tutti_server_change change = TUTTI_SERVER_CHANGE_INIT;
+    char counted[RANKS_MAX * 16] = "";
+    size_t length = 0;
+    enum tutti_status status = tutti_server_change_mode(server, &change, NULL);
+    if (status == TUTTI_OK) status = tutti_server_push_pull(server, NULL, 0, &pull, 1, NULL);
+    if (status != TUTTI_OK) return status;
+    for (int rank = 0; rank < run->size; rank++)
+        length += (size_t)snprintf(counted + length, sizeof counted - length, "%d ",
+                                   -(int)dense[element_of(run, 0, rank)]);
+    tell(run, "counted", counted);
+    return TUTTI_OK;
+}
+
+/* A server dies last, and its part of the tables with it. */
+static int ends_early(struct run *run, int rank, enum tutti_status status)
+{
+    tell(run, "failed", tutti_error_message());
+    RANKS_EXPECT(is_told_why(run, status));
+    atomic_fetch_add(&run->failed, 1);
     return 0;
 }
 
@@ -188,7 +239,7 @@ static int counts(struct tutti_server *server, struct run *run, int rank)
     const struct tutti_server_part push = {DENSE, NULL, 0, mine}, pull = {DENSE, NULL, 0, dense};
     /* Elements of each server's share. */
     memset(mine, 0, sizeof mine);
-    for (int s = 0; s < run->servers; s++) mine[s * (WIDTH / run->servers) + 10 + rank] = 1;
+    for (int s = 0; s < run->servers; s++) mine[element_of(run, s, rank)] = 1;
     for (int clock = 0; clock < CLOCKS; clock++) {
         struct tutti_server_change change = TUTTI_SERVER_CHANGE_INIT;
         change.mode = clock % 4 == 1 ? TUTTI_SERVER_SYNCHRONOUS : run->mode;
@@ -197,28 +248,38 @@ static int counts(struct tutti_server *server, struct run *run, int rank)
         if (status == TUTTI_OK) status = tutti_server_push_pull(server, &push, 1, &pull, 1, NULL);
         if (status == TUTTI_OK && clock % 2 == 1)
             status = tutti_server_change_mode(server, &change, NULL);
-        if (status != TUTTI_OK) {
-            RANKS_EXPECT(is_told_why(run, status));
-            atomic_fetch_add(&run->failed, 1);
-            return 0;
-        }
+        if (status != TUTTI_OK) return ends_early(run, rank, status);
+        tell(run, "clock", "");
         for (int s = 0; s < run->servers; s++)
             for (int other = 0; other < run->size; other++) {
-                const float count = -dense[s * (WIDTH / run->servers) + 10 + other];
+                const float count = -dense[element_of(run, s, other)];
                 if (other == rank) RANKS_EXPECT(count == 2 * (float)(clock + 1));
                 RANKS_EXPECT((int)count % 2 == 0 && count >= 0 && count <= 2 * CLOCKS);
             }
     }
+    const enum tutti_status status = count_all(server, run, dense);
+    if (status != TUTTI_OK) return ends_early(run, rank, status);
+    for (int s = 1; s < run->servers; s++)
+        for (int other = 0; other < run->size; other++)
+            RANKS_EXPECT(dense[element_of(run, s, other)] == dense[element_of(run, 0, other)]);
+    tell(run, "done", "");
     atomic_fetch_add(&run->done, 1);
     return 0;
 }
 
 /* ------------------------------------------------------------------------------------ the ranks */
 
+struct death {
+    const struct run *run;
+    uint64_t us;
+};
+
 static void *kill_later(void *context)
 {
-    const uint64_t us = *(const uint64_t *)context;
+    const struct death death = *(const struct death *)context;
+    const uint64_t us = death.us;
     nanosleep(&(struct timespec){(time_t)(us / 1000000), (long)(us % 1000000 * 1000)}, NULL);
+    tell(death.run, "killed", "");
     kill(getpid(), SIGKILL);
     return NULL;
 }
@@ -235,11 +296,13 @@ static int takes_part(struct tutti_comm *comm, int rank, int size, uint64_t seed
     struct run *const run = context;
     struct tutti_server *server;
     pthread_t killer;
+    struct death death = {run, run->kill_us[rank]}; /* the rank lives until then */
     (void)seed, (void)size;
     RANKS_EXPECT(begin(run, comm, &server) == TUTTI_OK);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
-    if (run->kill_us[rank] > 0) {
-        RANKS_EXPECT(pthread_create(&killer, NULL, kill_later, &run->kill_us[rank]) == 0);
+    tell(run, "begun", "");
+    if (death.us > 0) {
+        RANKS_EXPECT(pthread_create(&killer, NULL, kill_later, &death) == 0);
         RANKS_EXPECT(pthread_detach(killer) == 0);
     }
     if (is_worker(run, rank))
@@ -330,12 +393,93 @@ static void backups_change_no_bit(void **state)
     }
 }
 
+static void print_plan(uint64_t seed)
+{
+    static const char *const modes[] = {"synchronous", "bounded", "asynchronous", "quorum"};
+    struct run run;
+    draw(&run, seed);
+    printf("{\"seed\": %" PRIu64 ", \"servers\": %d, \"workers\": %d, \"server_works\": %s, "
+           "\"mode\": \"%s\", \"kills\": {",
+           seed, run.servers, run.workers, run.works_on_servers ? "true" : "false", modes[run.mode]);
+    const char *between = "";
+    for (int rank = 0; rank < run.size; rank++) {
+        if (run.kill_us[rank] == 0) continue;
+        printf("%s\"%d\": %" PRIu64, between, rank, run.kill_us[rank]);
+        between = ", ";
+    }
+    printf("}}\n");
+}
+
+/* As a rank that somebody else started. */
+static int take_part(uint64_t seed)
+{
+    struct run *const run = ranks_share(sizeof *run);
+    struct tutti_comm *comm;
+    draw(run, seed);
+    run->is_told = true;
+    if (tutti_comm_create(&patient, &comm) != TUTTI_OK || tutti_comm_size(comm) != run->size) {
+        fprintf(stderr, "server_backup_test: %s\n", tutti_error_message());
+        return 2;
+    }
+    const int result = takes_part(comm, tutti_comm_rank(comm), run->size, seed, run);
+    (void)tutti_comm_free(comm);
+    if (result == 0) tell(run, "ended", "");
+    return result;
+}
+
+/* Server 0 dies, and its part is pulled from server 1. Then that one dies: the message has its rank and its pid. */
+static int names_whom_it_asked(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                               void *context)
+{
+    struct run *const run = context;
+    static float dense[WIDTH];
+    const struct tutti_server_part pull = {DENSE, NULL, 0, dense};
+    struct tutti_server *server;
+    (void)seed, (void)size;
+    atomic_store(&run->pids[rank], getpid());
+    RANKS_EXPECT(begin(run, comm, &server) == TUTTI_OK);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (rank < 2) return tutti_server_serve(server) == TUTTI_OK ? 1 : 2; /* dies in it */
+    RANKS_EXPECT(kill(atomic_load(&run->pids[0]), SIGKILL) == 0);
+    RANKS_EXPECT(tutti_server_pull(server, &pull, 1, NULL) == TUTTI_OK);
+    RANKS_EXPECT(tutti_server_tick(server, NULL) == TUTTI_OK);
+    RANKS_EXPECT(tutti_server_pull(server, &pull, 1, NULL) == TUTTI_OK);
+    RANKS_EXPECT(kill(atomic_load(&run->pids[1]), SIGKILL) == 0);
+    enum tutti_status status = TUTTI_OK;
+    while (status == TUTTI_OK) status = tutti_server_pull(server, &pull, 1, NULL);
+    char pid[32];
+    snprintf(pid, sizeof pid, "pid %d)", atomic_load(&run->pids[1]));
+    RANKS_EXPECT(status == TUTTI_PROC_FAILED);
+    RANKS_EXPECT(strstr(tutti_error_message(), "the server at rank 1 ") != NULL);
+    RANKS_EXPECT(strstr(tutti_error_message(), pid) != NULL);
+    (void)tutti_server_free(server);
+    return 0;
+}
+
+static void a_failure_names_the_server_that_was_asked(void **state)
+{
+    struct ranks_outcome outcomes[3];
+    struct run *const run = ranks_share(sizeof *run);
+    const struct ranks_options options = {.kind = RANKS_PROCESSES,
+                                          .deadline_ms = 120000,
+                                          .comm_options = &patient,
+                                          .outcomes = outcomes};
+    (void)state;
+    if (IS_THREAD_SANITIZED) skip(); /* children of fork() can start no threads */
+    *run = (struct run){.servers = 2, .workers = 1, .size = 3};
+    assert_int_equal(ranks_run(3, &options, names_whom_it_asked, run), 2);
+    assert_int_equal(outcomes[2].fate, RANKS_GOOD);
+}
+
 static int run_many(int count, char **arguments)
 {
     uint64_t runs = 0, first = 1;
     for (int i = 1; i + 1 < count; i += 2) {
-        if (strcmp(arguments[i], "--runs") == 0) runs = strtoull(arguments[i + 1], NULL, 10);
-        if (strcmp(arguments[i], "--seed") == 0) first = strtoull(arguments[i + 1], NULL, 10);
+        const uint64_t seed = strtoull(arguments[i + 1], NULL, 10);
+        if (strcmp(arguments[i], "--plan") == 0) return print_plan(seed), 0;
+        if (strcmp(arguments[i], "--rank") == 0) return take_part(seed);
+        if (strcmp(arguments[i], "--runs") == 0) runs = seed;
+        if (strcmp(arguments[i], "--seed") == 0) first = seed;
     }
     for (uint64_t i = 0; i < runs; i++)
         if (!is_good(first + i)) return 1;
@@ -348,6 +492,7 @@ int main(int argument_count, char **arguments)
     if (argument_count > 1) return run_many(argument_count, arguments);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(backups_change_no_bit),
+        cmocka_unit_test(a_failure_names_the_server_that_was_asked),
         cmocka_unit_test(each_acknowledged_push_counts_once_whoever_dies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
