@@ -59,7 +59,8 @@ enum tutti_status serve_answer_again(struct serve *serve, int worker)
     const struct server_ends ends = {serve->config.division, serve->config.seat, false};
     struct server_request request;
     TRY(server_request_read(&ends, to->line.header, to->line.message.count, &request, to->parts));
-    if (!serve_has_clock(serve) && (request.kind == SERVER_TICK || request.kind == SERVER_CHANGE))
+    const bool has_clock = division_share(ends.division, ends.seat) == 0;
+    if (!has_clock && (request.kind == SERVER_TICK || request.kind == SERVER_CHANGE))
         return TUTTI_OK; /* nobody waits for an answer */
     struct server_reply reply = {.status = TUTTI_NO_MEMORY};
     snprintf(reply.text, sizeof reply.text, "%.200s",
