@@ -362,7 +362,11 @@ struct tutti_server_change {
  * then change to its mode. A worker that waits here ends no clock, and a quorum does not count it. Only
  * workers. MISMATCH: workers asked for different modes, and the mode stays; all are told which two.
  * TIMEOUT: the message names the workers that have not asked; call it again with the same change, or
- * tick instead. INVALID_OPTIONS: as for tutti_server_create. INVALID_REQUEST: a tick is not over.
+ * with another one, or tick instead. Until the worker does, the wish stands, and the mode may change by it: the
+ * same change, called again, returns what came of it; another change, or one behind a tick, is a new wish.
+ * With backups, the change outlives the death of a server: the server that would decide the steps next has
+ * heard of it before any worker, and all workers get the same result. INVALID_OPTIONS: as for
+ * tutti_server_create. INVALID_REQUEST: a tick is not over.
  * Otherwise as tutti_server_tick. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_change_mode(struct tutti_server *server, const struct tutti_server_change *change,

@@ -25,6 +25,7 @@ static bool tell_why(struct serve *serve, int worker, enum tutti_status status, 
     const struct server_request *const request = &serve->workers[worker].request;
     if (status != TUTTI_NO_MEMORY || (request->kind != SERVER_PUSH && request->kind != SERVER_SET))
         return false;
+    serve->workers[worker].why_told = strdup(why);
     return serve_answer_failure(serve, worker, request->slot, status, why) == TUTTI_OK;
 }
 
@@ -37,17 +38,19 @@ static void lose_failed_worker(struct serve *serve, int worker, enum tutti_statu
     serve_lose_worker(serve, worker, why);
 }
 
-/* A worker that was told why it is gone ends the connection. Its requests on their way are ignored, but
- * not more than it can have. */
-static void await_its_end(struct serve_worker *worker)
+/* A worker that was told why it is gone ends the connection. Its requests on their way get the same answer:
+ * it may wait for a pull before it looks at the push. There are no more of them than it can have. */
+static void await_its_end(struct serve *serve, int i)
 {
+    struct serve_worker *const worker = &serve->workers[i];
     bool has_come = false;
     if (worker->line.state == LINE_CLOSED) return;
     enum tutti_status status = line_take(&worker->line, &has_come);
     if (status == TUTTI_OK) status = line_reap(&worker->line);
-    if (status == TUTTI_OK && has_come && worker->ignored_count++ < SERVER_SLOTS)
+    if (status == TUTTI_OK && has_come) status = serve_answer_again(serve, i);
+    if (status == TUTTI_OK && has_come && worker->ended_count++ < SERVER_SLOTS)
         status = line_listen(&worker->line);
-    if (status != TUTTI_OK || worker->ignored_count > SERVER_SLOTS)
+    if (status != TUTTI_OK || worker->ended_count > SERVER_SLOTS)
         line_close(&worker->line, "the worker is gone");
 }
 
@@ -58,7 +61,7 @@ static bool look_after_worker(struct serve *serve, int i)
     bool has_come = false;
     enum tutti_status refused = TUTTI_OK;
     if (worker->presence != SERVE_THERE) {
-        await_its_end(worker);
+        await_its_end(serve, i);
         return false;
     }
     enum tutti_status status = line_take(&worker->line, &has_come);
@@ -96,14 +99,18 @@ static bool look_after_peer(struct serve *serve, int i)
 /* Such a worker says nothing, and is not to blame for it. */
 static bool waits_for_us(const struct serve_worker *worker)
 {
-    return worker->has_ended || worker->awaits_tick || worker->queued_count > 0;
+    return worker->has_ended || worker->awaits_tick || worker->queued_count > 0 ||
+           worker->asks_until_ns != 0;
 }
 
 static void note_who_waits(struct serve *serve)
 {
     const uint64_t now = clock_now_ns();
-    for (int i = 0; i < serve->config.division->worker_count; i++)
-        if (waits_for_us(&serve->workers[i])) serve->workers[i].heard_ns = now;
+    for (int i = 0; i < serve->config.division->worker_count; i++) {
+        struct serve_worker *const worker = &serve->workers[i];
+        if (waits_for_us(worker)) worker->heard_ns = now;
+        if (worker->asks_until_ns <= now) worker->asks_until_ns = 0; /* it has given up */
+    }
 }
 
 /* A change may let a worker go on that was looked after before: then all are looked after again. */
@@ -209,6 +216,7 @@ static void release(struct serve *serve)
     for (int i = 0; serve->workers != NULL && i < serve->config.division->worker_count; i++) {
         update_clear(&serve->workers[i].open);
         update_clear(&serve->workers[i].ended);
+        free(serve->workers[i].why_told);
     }
     tables_free(serve->config.tables);
     block_pool_release(&serve->payloads);

@@ -53,6 +53,21 @@ enum tutti_status serve_answer_failure(struct serve *serve, int worker, uint32_t
     return serve_answer(serve, worker, slot, &reply, NULL);
 }
 
+enum tutti_status serve_answer_again(struct serve *serve, int worker)
+{
+    struct serve_worker *const to = &serve->workers[worker];
+    const struct server_ends ends = {serve->config.division, serve->config.seat, false};
+    struct server_request request;
+    TRY(server_request_read(&ends, to->line.header, to->line.message.count, &request, to->parts));
+    const bool has_clock = division_share(ends.division, ends.seat) == 0;
+    if (!has_clock && (request.kind == SERVER_TICK || request.kind == SERVER_CHANGE))
+        return TUTTI_OK; /* nobody waits for an answer */
+    struct server_reply reply = {.status = TUTTI_NO_MEMORY};
+    snprintf(reply.text, sizeof reply.text, "%.200s",
+             to->why_told != NULL ? to->why_told : "no memory");
+    return send_reply(serve, worker, request.slot, &reply, NULL, 0);
+}
+
 /* ---------------------------------------------------------------------------------------- pulls */
 
 static void pull_free(struct serve_pull *pull)
@@ -286,8 +301,10 @@ enum tutti_status serve_answer_record(struct serve *serve, int worker,
 static void answer_tick_with(struct serve *serve, int worker, const struct server_reply *reply)
 {
     struct serve_worker *const to = &serve->workers[worker];
+    struct server_reply whole = *reply;
+    whole.worker_count = to->asks && to->asks_late;
     to->awaits_tick = false;
-    to->has_failed |= serve_answer(serve, worker, to->tick_slot, reply, NULL) != TUTTI_OK;
+    to->has_failed |= serve_answer(serve, worker, to->tick_slot, &whole, NULL) != TUTTI_OK;
 }
 
 void serve_answer_tick(struct serve *serve, int worker)
@@ -348,6 +365,8 @@ uint64_t serve_next_deadline(const struct serve *serve)
     for (int i = 0; i < serve->config.division->worker_count; i++) {
         const struct serve_worker *const worker = &serve->workers[i];
         if (worker->awaits_tick && worker->tick_deadline_ns < next) next = worker->tick_deadline_ns;
+        if (worker->asks_until_ns != 0 && worker->asks_until_ns < next)
+            next = worker->asks_until_ns;
     }
     for (const struct serve_pull *pull = serve->pulls; pull != NULL; pull = pull->next)
         if (!is_ready(serve, pull) && pull->deadline_ns < next) next = pull->deadline_ns;

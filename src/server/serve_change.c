@@ -16,10 +16,13 @@ static void answer(struct serve *serve, int worker, bool has_changed, const char
 enum tutti_status serve_take_change(struct serve *serve, int worker)
 {
     const struct server_request *const request = &serve->workers[worker].request;
+    bool *const asks_late = &serve->workers[worker].asks_late;
+    *asks_late = false;
     const struct worker_clock_rule rule = {request->number, (int)request->left_count};
     switch (step_leader_wish(&serve->leader, worker, request->clock, &rule)) {
     case WORKER_CLOCK_NEW: break;
     case WORKER_CLOCK_KNOWN:
+        *asks_late = true;
         answer(serve, worker, worker_clock_has_changed(&serve->leader.clock, request->clock),
                "other workers asked for different modes");
         break;

@@ -159,6 +159,10 @@ static enum tutti_status tick(struct serve *serve, int worker)
 static enum tutti_status take_change(struct serve *serve, int worker)
 {
     struct serve_worker *const from = &serve->workers[worker];
+    if (!serve_has_clock(serve)) {
+        from->asks_until_ns = serve_deadline_of(&from->request);
+        return TUTTI_OK;
+    }
     if (serve->broken != TUTTI_OK)
         return serve_answer_failure(serve, worker, from->request.slot, serve->broken, serve->why);
     await_tick(from);
@@ -217,6 +221,7 @@ static enum tutti_status carry_out(struct serve *serve, int worker, const struct
         return repeat(serve, worker, ends);
     }
     from->sequence = request->sequence;
+    from->asks_until_ns = 0; /* whatever it waited for is over */
     switch (request->kind) {
     case SERVER_PUSH:
     case SERVER_SET:

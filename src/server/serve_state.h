@@ -31,6 +31,8 @@ struct serve_worker {
     uint64_t decided; /* clocks that are in steps here */
     bool awaits_tick; /* a seat with a clock: the worker waits for an answer */
     bool asks;        /* and this is to its question for another mode, in that round */
+    bool asks_late;   /* which was over when it asked */
+    uint64_t asks_until_ns; /* another seat: it waits for the answer of one with a clock; 0: it does not */
     uint64_t asks_round;
     uint32_t tick_slot;
     uint64_t tick_deadline_ns, tick_number;
@@ -38,8 +40,9 @@ struct serve_worker {
     uint32_t queued_count;
     bool is_held;      /* a tick that came before the step of the last one */
     bool leaves;       /* and is gone once its answer is sent */
-    bool is_told;      /* in an answer why it is gone: it ends the connection itself */
-    int ignored_count; /* messages since then */
+    bool is_told;      /* in answers why it is gone: it ends the connection itself */
+    char *why_told;    /* NULL: no memory */
+    int ended_count;   /* messages since then */
     uint64_t heard_ns; /* when it last said something, or was last waiting for this server */
     bool has_failed;   /* an answer could not be sent */
 };
@@ -116,6 +119,8 @@ enum tutti_status serve_answer(struct serve *serve, int worker, uint32_t slot,
 /* With this thread's message. */
 enum tutti_status serve_answer_failure(struct serve *serve, int worker, uint32_t slot,
                                        enum tutti_status status, const char *text);
+/* To a worker that was told why it is gone: the request that its line has taken fails, too. */
+enum tutti_status serve_answer_again(struct serve *serve, int worker);
 /* A pull of which the worker's line has the payload. */
 enum tutti_status serve_take_pull(struct serve *serve, int worker);
 /* Ends what has been sent, so that a step does not take it for being read. */
@@ -141,7 +146,7 @@ uint64_t serve_next_deadline(const struct serve *serve);
 
 /* ---------------------------------------------------------------------------------- serve_change.c */
 
-/* A seat with a clock: a worker, which waits for an answer, asks for another mode. */
+/* A worker asks for another mode; it waits for an answer of the seats with a clock. */
 enum tutti_status serve_take_change(struct serve *serve, int worker);
 /* A seat with a clock: a round of these questions is over; answers. */
 void serve_end_round(struct serve *serve, const struct step_entry *entry);

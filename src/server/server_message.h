@@ -48,7 +48,7 @@ enum server_kind {
     SERVER_TICK,
     SERVER_RECORD,  /* which workers were in a step */
     SERVER_LEAVE,   /* the worker goes */
-    SERVER_CHANGE,  /* to seats with a clock: the worker asks for another rule of the clock */
+    SERVER_CHANGE,  /* the worker asks for another rule of the clock; seats with a clock answer */
     SERVER_HAS,     /* to seats with a clock: this seat has the whole update of a worker's clock */
     SERVER_LOST,    /* to these: a worker is gone; from the leader: an entry */
     SERVER_LEFT,    /* an entry: a worker has left */
@@ -98,9 +98,9 @@ struct server_reply {
     uint32_t magic;
     uint16_t version, status;
     uint64_t payload_bytes;
-    uint64_t clock;        /* TICK: that are over */
-    uint64_t step;         /* TICK, RECORD */
-    uint32_t worker_count; /* RECORD: that were left */
+    uint64_t clock; /* TICK: that are over */
+    uint64_t step;  /* TICK, RECORD */
+    uint32_t worker_count; /* RECORD: that were left; CHANGE: 1: the round was over before the question came */
     uint32_t member_count;
     char text[216]; /* why the status is not OK; ends with a zero */
 };

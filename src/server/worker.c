@@ -302,7 +302,7 @@ enum tutti_status worker_tick_start(struct worker *worker, const char *function,
         return status;
     }
     if (!worker->has_tick) __atomic_fetch_add(&worker->clock, 1, __ATOMIC_RELAXED);
-    worker->has_tick = true;
+    worker->has_tick = worker->gave_up = true;
     worker->tick = own;
     start_legs(own, with_grace(timeout_ns));
     *operation = own;
@@ -328,14 +328,12 @@ static bool has_clock(const struct worker *worker)
     return false;
 }
 
-enum tutti_status worker_change(struct worker *worker, const char *function,
-                                const struct worker_clock_rule *rule,
-                                const struct tutti_server_call_options *options)
+/* In the present round. Whether that was over before: then the answer is to an earlier wish of this worker, or
+ * to no wish of it. */
+static enum tutti_status ask(struct worker *worker, const char *function,
+                             const struct worker_clock_rule *rule, uint64_t timeout_ns,
+                             bool *was_over)
 {
-    const uint64_t timeout_ns = timeout_of(worker, options);
-    TRY(worker_check_launch(worker, function, 1, true));
-    if (worker->has_tick && has_clock(worker))
-        return error_set(TUTTI_INVALID_REQUEST, "%s: a tick that timed out is not over", function);
     struct tutti_server_operation *const own = operation_create(worker, function, SERVER_CHANGE);
     if (own == NULL) return TUTTI_NO_MEMORY;
     const struct server_request head = {.kind = SERVER_CHANGE,
@@ -344,16 +342,50 @@ enum tutti_status worker_change(struct worker *worker, const char *function,
                                         .left_count = (uint64_t)rule->quorum,
                                         .timeout_ns = timeout_ns};
     enum tutti_status status = TUTTI_OK;
-    for (int s = 0; s < seats_of(worker) && status == TUTTI_OK; s++)
-        if (division_share(worker->config.division, s) == 0)
-            status = plain_leg(&own->legs[s], &head);
+    *was_over = false;
+    for (int s = 0; s < seats_of(worker) && status == TUTTI_OK; s++) {
+        own->legs[s].has_no_reply = division_share(worker->config.division, s) != 0;
+        status = plain_leg(&own->legs[s], &head);
+    }
     if (status == TUTTI_OK) {
         start_legs(own, with_grace(timeout_ns));
-        for (int s = 0; s < seats_of(worker); s++) (void)finish_leg(own, s, true);
+        for (int s = 0; s < seats_of(worker); s++) {
+            (void)finish_leg(own, s, true);
+            *was_over |= own->legs[s].is_answered && own->legs[s].reply.head.worker_count == 1;
+        }
         status = result_of(own);
-        if (status == TUTTI_OK || status == TUTTI_MISMATCH) worker->changes++;
     }
     operation_free(own);
+    return status;
+}
+
+/* Whether a round that was over is that of another wish, which this worker has given up. */
+static bool is_of_old_wish(const struct worker *worker, const struct worker_clock_rule *rule)
+{
+    const bool is_same =
+        rule->staleness == worker->wish.staleness && rule->quorum == worker->wish.quorum;
+    return worker->has_wish && (worker->gave_up || !is_same);
+}
+
+enum tutti_status worker_change(struct worker *worker, const char *function,
+                                const struct worker_clock_rule *rule,
+                                const struct tutti_server_call_options *options)
+{
+    const uint64_t timeout_ns = timeout_of(worker, options);
+    bool was_over;
+    TRY(worker_check_launch(worker, function, 1, true));
+    if (worker->has_tick && has_clock(worker))
+        return error_set(TUTTI_INVALID_REQUEST, "%s: a tick that timed out is not over", function);
+    enum tutti_status status = ask(worker, function, rule, timeout_ns, &was_over);
+    if (was_over && is_of_old_wish(worker, rule)) {
+        worker->changes++;
+        status = ask(worker, function, rule, timeout_ns, &was_over);
+    }
+    const bool is_answered = status == TUTTI_OK || status == TUTTI_MISMATCH;
+    if (is_answered) worker->changes++;
+    worker->has_wish = status == TUTTI_TIMEOUT;
+    worker->wish = *rule;
+    worker->gave_up = false;
     return status;
 }
 

@@ -71,6 +71,8 @@ struct worker {
     bool is_unfinished; /* nor the push, tick and pull that it is a part of, after a TIMEOUT */
     struct tutti_server_operation *tick; /* which has not been waited for */
     uint64_t changes;                    /* of the mode that were answered */
+    bool has_wish, gave_up; /* the last one timed out; and the worker has ended a clock since */
+    struct worker_clock_rule wish; /* for which it asked */
     struct block_pool payloads;
     uint64_t pushes, pulls, bytes;
 };

@@ -124,10 +124,23 @@ static void what_timed_out_goes_on_and_pushes_nothing_twice(void **state)
 
 /* ---------------------------------------------------------------------------------- silent workers */
 
+struct silent {
+    bool asks; /* worker 2 waits for another mode, which server 1 does not answer; else in a tick */
+    _Atomic int *may_go;
+};
+
+static enum tutti_status wait_for_workers(struct tutti_server *server, bool asks)
+{
+    struct tutti_server_change change = TUTTI_SERVER_CHANGE_INIT;
+    change.mode = TUTTI_SERVER_ASYNCHRONOUS;
+    return asks ? tutti_server_change_mode(server, &change, NULL) : tutti_server_tick(server, NULL);
+}
+
 /* Worker 3 says nothing, and worker 2 waits for it: rank 3 is named, and servers go on. */
 static int one_is_silent(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
-    _Atomic int *const may_go = context;
+    const struct silent *const silent = context;
+    _Atomic int *const may_go = silent->may_go;
     struct tutti_server *server;
     struct tutti_server_options options = options_of(2);
     (void)seed, (void)size;
@@ -138,13 +151,17 @@ static int one_is_silent(struct tutti_comm *comm, int rank, int size, uint64_t s
             RANKS_EXPECT(tutti_server_serve(server) == TUTTI_TIMEOUT);
             RANKS_EXPECT(says("tutti_server_serve: the worker at rank "));
         } while (!says("the worker at rank 3 has said nothing for "));
+        for (int again = 0; again < 3; again++) { /* worker 2 waits, and is never named */
+            RANKS_EXPECT(tutti_server_serve(server) == TUTTI_TIMEOUT);
+            RANKS_EXPECT(says("the worker at rank 3 has said nothing for "));
+        }
         atomic_fetch_add(may_go, 1);
         enum tutti_status status = TUTTI_TIMEOUT;
         while (status == TUTTI_TIMEOUT) status = tutti_server_serve(server);
         RANKS_EXPECT(status == TUTTI_OK);
     } else {
         while (rank == 3 && atomic_load(may_go) < 2) ranks_nap_ms(1);
-        RANKS_EXPECT(tutti_server_tick(server, NULL) == TUTTI_OK);
+        RANKS_EXPECT(wait_for_workers(server, silent->asks) == TUTTI_OK);
     }
     RANKS_EXPECT(tutti_server_free(server) == TUTTI_OK);
     return 0;
@@ -177,7 +194,9 @@ static int serves_for_a_while(struct tutti_comm *comm, int rank, int size, uint6
 static void a_server_says_which_worker_is_silent(void **state)
 {
     (void)state;
-    expect_good(4, RANKS_DEFAULT, one_is_silent, ranks_share(sizeof(_Atomic int)));
+    for (int asks = 0; asks <= 1; asks++)
+        expect_good(4, RANKS_DEFAULT, one_is_silent,
+                    &(struct silent){asks, ranks_share(sizeof(_Atomic int))});
     expect_good(2, RANKS_DEFAULT, serves_for_a_while, ranks_share(sizeof(_Atomic int)));
 }
 
@@ -214,9 +233,40 @@ static int pushes_too_much(struct tutti_comm *comm, int rank, int size, uint64_t
     return 0;
 }
 
+/* The answer to a pull behind a push that is refused does not wait until the worker looks at the push. */
+static int pulls_behind_a_refused_push(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                       void *context)
+{
+    enum { COUNT = 100 };
+    static _Thread_local float values[COUNT][ROW_WIDTH], got[COUNT][ROW_WIDTH];
+    int64_t rows[COUNT];
+    struct tutti_server *server;
+    struct tutti_server_operation *push, *tick, *pull;
+    struct tutti_server_options options = options_of(1);
+    (void)seed, (void)size, (void)context;
+    options.queue_bytes = COUNT * (ROW_WIDTH * sizeof(float) + sizeof *rows);
+    RANKS_EXPECT(tutti_server_create(&options, comm, &server) == TUTTI_OK);
+    const struct tutti_server_part part = {WORDS, rows, COUNT, values};
+    const struct tutti_server_part pulled = {WORDS, rows, COUNT, got};
+    for (int i = 0; i < COUNT; i++) rows[i] = i;
+    if (rank == 1) {
+        RANKS_EXPECT(tutti_server_push(server, &part, 1, NULL) == TUTTI_OK);
+        RANKS_EXPECT(tutti_server_push_start(server, &part, 1, NULL, &push) == TUTTI_OK);
+        RANKS_EXPECT(tutti_server_tick_start(server, NULL, &tick) == TUTTI_OK);
+        RANKS_EXPECT(tutti_server_pull_start(server, &pulled, 1, NULL, &pull) == TUTTI_OK);
+        RANKS_EXPECT(tutti_server_wait(&pull) == TUTTI_NO_MEMORY && says("raise queue_bytes"));
+        RANKS_EXPECT(tutti_server_wait(&tick) == TUTTI_NO_MEMORY && says("raise queue_bytes"));
+        RANKS_EXPECT(tutti_server_wait(&push) == TUTTI_NO_MEMORY && says("raise queue_bytes"));
+        RANKS_EXPECT(tutti_server_pull(server, &pulled, 1, NULL) == TUTTI_NO_MEMORY);
+    }
+    RANKS_EXPECT(tutti_server_free(server) == TUTTI_OK);
+    return 0;
+}
+
 static void a_worker_is_told_that_it_pushed_too_much(void **state)
 {
     (void)state;
+    expect_good(2, RANKS_DEFAULT, pulls_behind_a_refused_push, NULL);
     expect_good(4, RANKS_DEFAULT, pushes_too_much, &(int64_t){0});
     expect_good(4, RANKS_DEFAULT, pushes_too_much, &(int64_t){1});
 }
@@ -336,6 +386,54 @@ static int changes_differently(struct tutti_comm *comm, int rank, int size, uint
     return tutti_server_free(server) != TUTTI_OK;
 }
 
+static void meet(_Atomic int *count, int wanted)
+{
+    atomic_fetch_add(count, 1);
+    while (atomic_load(count) < wanted) ranks_nap_ms(1);
+}
+
+/* Rank 1 gives up a wish, which comes true without it. Its next wish is a new one, if it is another one, or
+ * if the worker has ended a clock since; and is not, if it asks for the same. */
+static int gives_up_a_wish(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    _Atomic int *const met = context;
+    struct tutti_server *server;
+    struct tutti_server_options options = options_of(1);
+    struct tutti_server_call_options soon = TUTTI_SERVER_CALL_OPTIONS_INIT;
+    const struct tutti_server_change asynchronous = change_to(TUTTI_SERVER_ASYNCHRONOUS, 0, 0),
+                                     bounded = change_to(TUTTI_SERVER_BOUNDED, 1, 0);
+    (void)seed, (void)size;
+    soon.timeout_ns = 20000000;
+    options.mode = TUTTI_SERVER_ASYNCHRONOUS;
+    RANKS_EXPECT(tutti_server_create(&options, comm, &server) == TUTTI_OK);
+    if (rank == 0) return tutti_server_free(server) != TUTTI_OK;
+    for (int times = 0; times < 3; times++) {
+        const bool ticks = times == 1, asks_for_same = times == 2;
+        const struct tutti_server_change *const next =
+            ticks || asks_for_same ? &bounded : &asynchronous;
+        if (rank == 1)
+            RANKS_EXPECT(tutti_server_change_mode(server, &bounded, &soon) == TUTTI_TIMEOUT);
+        meet(&met[4 * times], 2);
+        if (rank == 2) RANKS_EXPECT(tutti_server_change_mode(server, &bounded, NULL) == TUTTI_OK);
+        meet(&met[4 * times + 1], 2);
+        if (rank == 1 && ticks) RANKS_EXPECT(tutti_server_tick(server, NULL) == TUTTI_OK);
+        if (rank == 1 && asks_for_same)
+            RANKS_EXPECT(tutti_server_change_mode(server, next, NULL) == TUTTI_OK);
+        if (asks_for_same) continue;
+        if (rank == 1) RANKS_EXPECT(tutti_server_change_mode(server, next, &soon) == TUTTI_TIMEOUT);
+        meet(&met[4 * times + 2], 2);
+        RANKS_EXPECT(tutti_server_change_mode(server, next, NULL) == TUTTI_OK);
+        meet(&met[4 * times + 3], 2);
+    }
+    return tutti_server_free(server) != TUTTI_OK;
+}
+
+static void a_wish_that_was_given_up_is_not_the_next_one(void **state)
+{
+    (void)state;
+    expect_good(3, RANKS_DEFAULT, gives_up_a_wish, ranks_share(12 * sizeof(_Atomic int)));
+}
+
 static void workers_change_the_mode_together(void **state)
 {
     (void)state;
@@ -354,6 +452,7 @@ int main(void)
         cmocka_unit_test(a_worker_is_told_that_it_pushed_too_much),
         cmocka_unit_test(a_refusal_says_why),
         cmocka_unit_test(workers_change_the_mode_together),
+        cmocka_unit_test(a_wish_that_was_given_up_is_not_the_next_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
