@@ -377,11 +377,13 @@ TUTTI_API enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
  * model predicts for it, the fastest first. Then come the algorithms that cannot do the call, with
  * the reason. All of this is for private memory, an op that commutes, and the communicator's
  * own settings. collective: "allreduce" and so on, or "allreduce=bfloat16/hosts" for a call that
- * asks for that encoding, of a sum; count and dtype as in that call. text: gets as
+ * asks for that encoding, of a sum; count and dtype as in that call. "send:3" or
+ * "send:3=bfloat16/hosts" is a message from this rank to rank 3: the text then says whether it goes
+ * encoded, and why not. text: gets as
  * much as fits into text_bytes, and a zero at the end. Not collective. Any thread; does not block,
  * but takes some milliseconds for a size that no call has had before. INVALID_OPTIONS: there is no
- * collective or encoding of that name, or no room for text. INVALID_DTYPE, NO_MEMORY. INVALID_ALGORITHM: the
- * communicator's rules leave none. */
+ * collective or encoding of that name, or no room for text. INVALID_RANK: there is no such rank to
+ * send to. INVALID_DTYPE, NO_MEMORY. INVALID_ALGORITHM: the communicator's rules leave none. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_explain(const struct tutti_comm *comm,
                                                               const char *collective, size_t count,
                                                               enum tutti_dtype dtype, char *text,

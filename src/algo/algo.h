@@ -26,7 +26,7 @@ struct algorithm {
     bool deterministic; /* one association tree for every element, whatever count, offset and chunking */
     bool adds_in_rank_order; /* and that is ((0 + 1) + 2) + 3 ...: all of these give the same bits */
     bool has_owners; /* replicas stay bit-identical on encoded links (plan/rounding.h): of an allreduce, one rank completes each part of the result */
-    bool sends_to_owners; /* of what reduces: the rank that completes a part has all contributions from their ranks themselves */
+    bool sends_to_owners; /* of what reduces: the rank that completes a part has all contributions from their ranks themselves; with levels, in each team the sums of its members */
     bool keeps_units; /* no message goes on behind the end of a block, which may end within a unit of an encoding */
     int rank_count_max;  /* the most ranks that are sensible; PLAN_RANKS_MAX: any number */
     const char *summary; /* one line for people */

@@ -1,6 +1,7 @@
 /* composed.c - algorithms that are two others, one after the other (compose.h).
  *
  *     allreduce   circulant               reduce_scatter and allgather of circulant.c
+ *     allreduce   of hierarchical.c       direct reduce_scatter, ring allgather
  *     allgather   gather_broadcast        tree gather to 0, tree broadcast
  *     broadcast   scatter_allgather       tree scatter, ring allgather
  *     broadcast   twoshot                 the same, directly
@@ -61,6 +62,14 @@ void composed_allreduce(const struct algo_params *params, int rank, struct plan_
     compose_pair(params, rank, b,
                  &(struct pair){{COLLECTIVE_REDUCE_SCATTER, circulant_reduce_scatter},
                                 {COLLECTIVE_ALLGATHER, circulant_allgather},
+                                0});
+}
+
+void composed_direct_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    compose_pair(params, rank, b,
+                 &(struct pair){{COLLECTIVE_REDUCE_SCATTER, mesh_reduce_scatter},
+                                {COLLECTIVE_ALLGATHER, ring_allgather},
                                 0});
 }
 

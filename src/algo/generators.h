@@ -30,7 +30,7 @@ algo_generate circulant_broadcast, circulant_reduce;
 /* bruck.c */
 algo_generate bruck_allgather, bruck_alltoall;
 /* composed.c */
-algo_generate composed_allreduce, composed_allgather, composed_broadcast,
+algo_generate composed_allreduce, composed_direct_allreduce, composed_allgather, composed_broadcast,
     composed_broadcast_twoshot, composed_reduce, composed_reduce_twoshot;
 /* double_tree.c */
 algo_generate double_tree_allreduce, double_tree_broadcast, double_tree_reduce;
@@ -42,10 +42,11 @@ algo_generate bine_allreduce, bine_reduce, bine_broadcast, bine_gather, bine_sca
 /* torus.c */
 algo_generate torus_allreduce, torus_reduce_scatter, torus_allgather;
 /* hierarchical.c */
-algo_generate hierarchical_allreduce, hierarchical_ring_allreduce, hierarchical_broadcast,
-    hierarchical_reduce;
+algo_generate hierarchical_allreduce, hierarchical_ring_allreduce, hierarchical_direct_allreduce,
+    hierarchical_broadcast, hierarchical_reduce;
 /* hierarchical_blocks.c */
-algo_generate hierarchical_reduce_scatter, hierarchical_allgather;
+algo_generate hierarchical_reduce_scatter, hierarchical_direct_reduce_scatter,
+    hierarchical_allgather;
 /* hierarchical_leaders.c */
 algo_generate hierarchical_tree_allreduce, hierarchical_tree_broadcast, hierarchical_tree_reduce,
     hierarchical_tree_allgather, hierarchical_tree_reduce_scatter, hierarchical_gather,

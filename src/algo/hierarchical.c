@@ -14,14 +14,18 @@
  * `hierarchical`: every rank of a host drives a *rail*, its shard's way across hosts, so that all
  * network cards of a host are busy.  With racks the middle part is the same once more, between the
  * hosts of a rack.  `hierarchical_ring` uses rings above the host instead of circulant graphs.
- * `hierarchical_tree`: one leader a team, for few bytes.
+ * `hierarchical_direct` sends sums straight to their owners on each level: what links round
+ * (plan/rounding.h) is then rounded once a level.  `hierarchical_tree`: one leader a team, for few
+ * bytes.
  *
  * Cost for N hosts of L ranks (a = alpha, b = beta across hosts; the work in a host comes on top,
  * and overlaps with it), n bytes of a vector or of all blocks together:
  *
  *     allreduce       hierarchical        2 lg N a + 2 (N-1)/N n/L b     the least there can be
  *                     hierarchical_ring   2 (N-1) a + 2 (N-1)/N n/L b
+ *                     hierarchical_direct N a + 2 (N-1)/N n/L b
  *                     hierarchical_tree   lg N (a + n b)                 at the leader only
+ *     reduce_scatter hierarchical_direct  a + (N-1)/N n/L b
  *     reduce_scatter, allgather           (N-1) (a + n/NL b)             the least bytes
  *     broadcast, reduce                   (S + lg N) (2 a + n/SL b)      in S pieces, on double trees
  *     gather, scatter                     lg N a + (N-1)/N n b           at the root
@@ -173,6 +177,14 @@ void hierarchical_allreduce(const struct algo_params *params, int rank, struct p
     allreduce_by(params, rank, b,
                  &(struct recipe){mesh_reduce_scatter, mesh_allgather, circulant_reduce_scatter,
                                   circulant_allgather, composed_allreduce});
+}
+
+void hierarchical_direct_allreduce(const struct algo_params *params, int rank,
+                                   struct plan_builder *b)
+{
+    allreduce_by(params, rank, b,
+                 &(struct recipe){mesh_reduce_scatter, mesh_allgather, mesh_reduce_scatter,
+                                  ring_allgather, composed_direct_allreduce});
 }
 
 void hierarchical_ring_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)

@@ -227,6 +227,12 @@ void hierarchical_reduce_scatter(const struct algo_params *params, int rank, str
     blocks_by(params, rank, b, mesh_reduce_scatter, ring_reduce_scatter);
 }
 
+void hierarchical_direct_reduce_scatter(const struct algo_params *params, int rank,
+                                        struct plan_builder *b)
+{
+    blocks_by(params, rank, b, mesh_reduce_scatter, mesh_reduce_scatter);
+}
+
 void hierarchical_allgather(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     blocks_by(params, rank, b, mesh_allgather, ring_allgather);

@@ -23,7 +23,8 @@ enum property {
     ONE_PARTNER = 128, /* between hosts a rank keeps its partner */
     PACED = 256,       /* between hosts a rank sends to one partner after the other */
     OWNERS = 512,      /* of an allreduce: one rank completes each part of the result */
-    TO_OWNERS = 1024,  /* the rank that completes a part has all contributions from their ranks */
+    TO_OWNERS = 1024,  /* the rank that completes a part has all contributions from their ranks,
+                          on each level */
     UNITS = 2048       /* no message goes on behind the end of a block */
 };
 
@@ -114,13 +115,18 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "torus", torus_allreduce, COMMUTATIVE | OWNERS | UNITS,
           "rings in all dimensions and directions at once; large messages on a torus",
           "2 sum(d_i-1) alpha + 2 (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
-    ENTRY(ALLREDUCE, "hierarchical", hierarchical_allreduce, LEVELS | COMMUTATIVE | OWNERS | UNITS,
+    ENTRY(ALLREDUCE, "hierarchical", hierarchical_allreduce, LEVELS | COMMUTATIVE | OWNERS,
           "a rail across hosts for every rank of a host, on circulant graphs; medium to large",
           "2 lg N alpha + 2 (N-1)/N n/L beta across", CHO),
     ENTRY(ALLREDUCE, "hierarchical_ring", hierarchical_ring_allreduce,
           LEVELS | COMMUTATIVE | ONE_PARTNER | OWNERS | UNITS,
           "a rail across hosts for every rank of a host, around rings; large messages",
           "2 (N-1) alpha + 2 (N-1)/N n/L beta across", CHO),
+    ENTRY(ALLREDUCE, "hierarchical_direct", hierarchical_direct_allreduce,
+          LEVELS | COMMUTATIVE | ONE_TREE | OWNERS | TO_OWNERS | UNITS,
+          "a rail across hosts for every rank of a host, sums straight to their owners on each "
+          "level; medium to large",
+          "N alpha + 2 (N-1)/N n/L beta across", CHO),
     ENTRY(ALLREDUCE, "hierarchical_tree", hierarchical_tree_allreduce,
           LEVELS | COMMUTATIVE | ONE_TREE | UNITS,
           "through one leader a host, doubling between them; small messages",
@@ -267,6 +273,11 @@ const struct algorithm algo_list[] = {
           LEVELS | COMMUTATIVE | ONE_PARTNER | UNITS,
           "a rail across hosts for every rank of a host, around rings; large blocks",
           "(N-1) alpha + (N-1)/N n/L beta across", CHO),
+    ENTRY(REDUCE_SCATTER, "hierarchical_direct", hierarchical_direct_reduce_scatter,
+          LEVELS | COMMUTATIVE | ONE_TREE | TO_OWNERS | UNITS,
+          "a rail across hosts for every rank of a host, sums straight to their owners on each "
+          "level; large blocks",
+          "alpha + (N-1)/N n/L beta across", CHO),
     ENTRY(REDUCE_SCATTER, "hierarchical_tree", hierarchical_tree_reduce_scatter,
           LEVELS | COMMUTATIVE, "all blocks of a host in one message, through leaders; small blocks",
           "lg N alpha + (N-1)/N n beta across", KARONIS),

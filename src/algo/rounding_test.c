@@ -42,7 +42,8 @@ static struct plan *make(const struct algorithm *algorithm, int size, bool in_pl
 struct proof {
     struct verify_report report; /* of the plan that is wrong, or the last */
     uint32_t roundings;          /* at most */
-    bool keeps_units;
+    uint32_t limit;              /* of a plan that sends to owners */
+    bool is_over_limit, keeps_units;
 };
 
 static bool keeps_units(const struct plan *plan)
@@ -66,6 +67,7 @@ static enum verify_verdict prove(const struct algorithm *algorithm, int size, in
             .in_place = in_place != 0, .places = places, .rounding = rule};
         verdict = plan_verify(plan, &options, &proof->report);
         if (proof->roundings < proof->report.roundings) proof->roundings = proof->report.roundings;
+        proof->is_over_limit |= proof->report.roundings > proof->limit;
         proof->keeps_units &= keeps_units(plan);
         plan_free(plan);
     }
@@ -80,15 +82,24 @@ static void expect_replicas_differ(const struct algorithm *algorithm,
         fail_msg("%s: %s", algorithm->name, report->message);
 }
 
+/* The most roundings of a contribution if every owner has all contributions from their ranks: one
+ * on each level of links that are encoded, and another one where results go on (those of a flat
+ * reduce that scatters first do). */
+static uint32_t least_roundings(const struct algorithm *algorithm, int encoded_levels)
+{
+    const bool go_on = algorithm->collective == COLLECTIVE_ALLREDUCE ||
+                       (algorithm->collective == COLLECTIVE_REDUCE && !algorithm->needs_levels);
+    return (uint32_t)encoded_levels + go_on;
+}
+
 /* The list denies nothing that holds, and claims nothing that does not. */
 static void expect_list_is_right(const struct algorithm *algorithm, const struct proof *proof,
                                  bool is_refused)
 {
     const bool reduces = collective_reduces(algorithm->collective);
-    const uint32_t least = algorithm->collective == COLLECTIVE_REDUCE_SCATTER ? 1 : 2;
     assert_true(is_refused || algorithm->has_owners);
     if (!reduces) assert_int_equal(proof->roundings, 1);
-    if (algorithm->sends_to_owners != (reduces && !is_refused && proof->roundings <= least))
+    if (algorithm->sends_to_owners != (reduces && !is_refused && !proof->is_over_limit))
         fail_msg("%s of %s: rounds %u times", algorithm->name,
                  collective_name(algorithm->collective), proof->roundings);
     if (algorithm->keeps_units != proof->keeps_units)
@@ -110,7 +121,7 @@ static void flat_plans_are_what_the_list_says(void **state)
         const struct algorithm *algorithm = &algo_list[i];
         bool is_refused = false;
         if (algorithm->collective == COLLECTIVE_BARRIER || algorithm->needs_levels) continue;
-        struct proof proof = {.keeps_units = true};
+        struct proof proof = {.limit = least_roundings(algorithm, 1), .keeps_units = true};
         for (int size = 2; size <= RANKS_MAX; size++) {
             if (!algo_supports(algorithm, size)) continue;
             for (int in_place = 0; in_place < 2; in_place++) {
@@ -137,6 +148,7 @@ static const struct host_shape shapes[] = {
     {.hosts = {4, 4}},
     {.hosts = {1, 4, 2, 3}},
     {.hosts = {5, 3, 3}},
+    {.hosts = {1, 1, 1, 1, 1, 1, 1, 1}},
     {.hosts = {1, 1, 1, 1}, .racks = {2, 2}},
     {.hosts = {2, 2, 2, 2}, .racks = {2, 2}},
     {.hosts = {2, 1, 1, 3, 2}, .racks = {3, 2}},
@@ -151,6 +163,13 @@ static const int *places_of(const struct host_map *map, int class, const int *ow
     if (class == 0) return map->host_of;
     if (class == 1) return map->levels.level_count > 1 ? map->rack_of : NULL;
     return own;
+}
+
+/* Of hosts, racks and so on, and of the ranks of a host: those whose links are encoded. */
+static int encoded_levels(const struct host_map *map, int class)
+{
+    static const int beside_hosts[CLASSES] = {0, -1, 1};
+    return map->levels.level_count + beside_hosts[class];
 }
 
 static void plans_over_hosts_are_what_the_list_says(void **state)
@@ -169,6 +188,7 @@ static void plans_over_hosts_are_what_the_list_says(void **state)
                           (enum numbering)((i + s / CLASSES) % NUMBERING_COUNT), 7);
             const int *const places = places_of(&map, s % CLASSES, own);
             if (places == NULL || !algo_supports_levels(algorithm, map.rank_count)) continue;
+            proof.limit = least_roundings(algorithm, encoded_levels(&map, s % CLASSES));
             if (prove(algorithm, map.rank_count, (i + s) % 2, places, &map.levels, NULL, &proof) ==
                 VERIFY_PROVEN)
                 continue;
@@ -181,6 +201,36 @@ static void plans_over_hosts_are_what_the_list_says(void **state)
         if (algorithm->needs_levels) expect_list_is_right(algorithm, &proof, is_refused);
         if (algorithm->keeps_units) assert_true(proof.keeps_units);
     }
+}
+
+/* The sums of a team, be it a host or a rack, go to their owners at once, whatever the number of
+ * ranks. */
+static void sums_go_straight_to_their_owners_on_each_level(void **state)
+{
+    (void)state;
+    int own[HOST_MAP_RANKS_MAX], proven = 0;
+    for (int r = 0; r < HOST_MAP_RANKS_MAX; r++) own[r] = r;
+    for (int i = 0; i < algo_count; i++) {
+        const struct algorithm *algorithm = &algo_list[i];
+        if (!algorithm->needs_levels || !algorithm->sends_to_owners) continue;
+        for (int size = 2; size <= RANKS_MAX; size++)
+            for (int way = 0; way < 2 * CLASSES; way++) {
+                struct host_map map;
+                host_map_init_mixed(&map, size);
+                const int *const places = places_of(&map, way / 2, own);
+                if (places == NULL) continue;
+                struct proof proof = {
+                    .limit = least_roundings(algorithm, encoded_levels(&map, way / 2))};
+                if (prove(algorithm, size, way % 2, places, &map.levels, NULL, &proof) !=
+                        VERIFY_PROVEN ||
+                    proof.is_over_limit)
+                    fail_msg("%s of %s, %d ranks, %d roundings: %s", algorithm->name,
+                             collective_name(algorithm->collective), size, (int)proof.roundings,
+                             proof.report.message);
+                proven++;
+            }
+    }
+    assert_true(proven >= 2 * RANKS_MAX);
 }
 
 /* --------------------------------------------------------------------------------- planted bugs */
@@ -223,6 +273,61 @@ static void an_owner_that_keeps_its_result_unrounded_is_found(void **state)
             expect_replicas_differ(algorithm, &proof.report);
         }
     }
+}
+
+/* Also where only links between hosts, or between racks, are encoded. */
+static void an_owner_on_hosts_that_keeps_its_result_unrounded_is_found(void **state)
+{
+    (void)state;
+    for (int i = 0; i < algo_count; i++) {
+        const struct algorithm *algorithm = &algo_list[i];
+        if (algorithm->collective != COLLECTIVE_ALLREDUCE || !algorithm->has_owners ||
+            !algorithm->needs_levels)
+            continue;
+        for (int s = 0; s < SHAPES * 2; s++) {
+            struct host_map map;
+            struct proof proof = {0};
+            host_map_init(&map, &shapes[s / 2], (enum numbering)(s % NUMBERING_COUNT), 7);
+            const int *const places = places_of(&map, s % 2, NULL);
+            if (places == NULL) continue;
+            assert_int_equal(
+                prove(algorithm, map.rank_count, s % 2, places, &map.levels, never, &proof),
+                VERIFY_WRONG);
+            expect_replicas_differ(algorithm, &proof.report);
+        }
+    }
+}
+
+/* The owners of the last host, or rack, keep their results unrounded, and so do the ranks there that
+ * get these. */
+static bool but_at_the_last_place(const struct rank_plan *rank_plan, uint32_t step,
+                                  const int *places, bool in_place)
+{
+    return places[rank_plan->rank] != places[rank_plan->shape.rank_count - 1] &&
+           rounding_of_step(rank_plan, step, places, in_place);
+}
+
+static void owners_of_one_place_that_keep_their_results_unrounded_are_found(void **state)
+{
+    (void)state;
+    static const struct host_shape even = {.hosts = {2, 2, 2, 2}, .racks = {2, 2}};
+    struct host_map map;
+    int found = 0;
+    host_map_init(&map, &even, CONTIGUOUS, 1);
+    for (int i = 0; i < algo_count; i++) {
+        const struct algorithm *algorithm = &algo_list[i];
+        if (algorithm->collective != COLLECTIVE_ALLREDUCE || !algorithm->sends_to_owners) continue;
+        for (int way = 0; way < 4; way++) {
+            struct proof proof = {0};
+            assert_int_equal(prove(algorithm, map.rank_count, way % 2,
+                                   way < 2 ? map.host_of : map.rack_of, &map.levels,
+                                   but_at_the_last_place, &proof),
+                             VERIFY_WRONG);
+            expect_replicas_differ(algorithm, &proof.report);
+            found++;
+        }
+    }
+    assert_true(found >= 8);
 }
 
 static void a_host_of_an_owner_that_keeps_its_result_unrounded_is_found(void **state)
@@ -350,7 +455,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flat_plans_are_what_the_list_says),
         cmocka_unit_test(plans_over_hosts_are_what_the_list_says),
+        cmocka_unit_test(sums_go_straight_to_their_owners_on_each_level),
         cmocka_unit_test(an_owner_that_keeps_its_result_unrounded_is_found),
+        cmocka_unit_test(an_owner_on_hosts_that_keeps_its_result_unrounded_is_found),
+        cmocka_unit_test(owners_of_one_place_that_keep_their_results_unrounded_are_found),
         cmocka_unit_test(a_host_of_an_owner_that_keeps_its_result_unrounded_is_found),
         cmocka_unit_test(an_owner_that_keeps_its_block_unrounded_is_found),
         cmocka_unit_test(a_host_of_an_owner_that_keeps_its_block_unrounded_is_found),

@@ -19,6 +19,7 @@
 #include "call/message.h"
 #include "call/request.h"
 #include "call/staged.h"
+#include "encoding/encoding.h"
 #include "health/failure.h"
 #include "health/known.h"
 #include "health/lock.h"
@@ -179,6 +180,9 @@ static void finished(struct p2p_request *message)
                                               message->received_bytes / dtype_size(message->dtype)};
         SIZED_WRITE(tutti_message, result, request->call.result_bytes, &own);
     }
+    if (message->encoding != NULL && !message->is_send)
+        recorder_note_encoding(&request->base.comm->health.message_recorder, request->record,
+                               encoding_named(message->encoding));
     take_out(request->base.comm, request);
     request_finish(&request->base, received(request));
 }
@@ -248,13 +252,20 @@ static bool move_messages(struct tutti_comm *comm)
     return moved;
 }
 
+/* As the recorder has it, in the place of an op. */
+static unsigned encoding_of_message(const struct p2p_request *message)
+{
+    return message->encoding == NULL ? TUTTI_ENCODING_NONE : encoding_named(message->encoding);
+}
+
 static void record(struct tutti_comm *comm, struct message_request *request)
 {
     const struct message_call *call = &request->call;
     request->record = recorder_next(&comm->health.message_recorder);
     recorder_begin(&comm->health.message_recorder, request->record, clock_ticks(),
-                   record_what(call->is_send ? RECORD_SEND : RECORD_RECV, call->dtype, 0,
-                               TRANSPORT_SLOT_MESSAGES, false, false, CALL_FOR_USER),
+                   record_what(call->is_send ? RECORD_SEND : RECORD_RECV, call->dtype,
+                               encoding_of_message(&request->message), TRANSPORT_SLOT_MESSAGES,
+                               false, false, CALL_FOR_USER),
                    call->count, call->peer, (uint64_t)(int64_t)call->tag, NULL);
 }
 

@@ -1,7 +1,10 @@
-/* explain.c - which algorithm a call takes, and why, in words. */
+/* explain.c - which algorithm and which encoding a call takes, and why, in words; of a message its
+ * encoding. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -90,29 +93,74 @@ static enum tutti_status explain(const struct tutti_comm *comm, struct choose_ca
     return TUTTI_OK;
 }
 
-/* "allreduce", or "allreduce=bfloat16/hosts" for a call that asks for that encoding. *wish: packed;
- * 0: it asks for none. */
-static enum tutti_status read_collective(const char *text, enum collective *collective,
-                                         uint16_t *wish)
+/* What is to be explained. */
+struct asked {
+    bool is_message;
+    enum collective collective; /* of others */
+    int peer;                   /* of a message to it */
+    uint16_t wish;              /* packed; 0: none */
+};
+
+/* "3", a rank that there is. */
+static enum tutti_status read_peer(const struct tutti_comm *comm, const char *text, int *peer)
 {
-    char name[32];
+    char *end;
+    errno = 0;
+    const long number = *text >= '0' && *text <= '9' ? strtol(text, &end, 10) : -1;
+    if (number < 0 || errno != 0 || *end != '\0' || number >= comm->team.size)
+        return error_set(
+            TUTTI_INVALID_RANK,
+            "tutti_comm_explain: a message goes to a rank, as in \"send:0\", of ranks 0 "
+            "to %d; \"%.20s\" is none",
+            comm->team.size - 1, text);
+    *peer = (int)number;
+    return TUTTI_OK;
+}
+
+/* "allreduce", or "send:3" for a message to rank 3. */
+static enum tutti_status read_name(const struct tutti_comm *comm, const char *name,
+                                   struct asked *asked)
+{
+    if (strcmp(name, "send") == 0 || strncmp(name, "send:", 5) == 0) {
+        asked->is_message = true;
+        return read_peer(comm, name[4] == ':' ? name + 5 : "", &asked->peer);
+    }
+    asked->collective = collective_from_name(name);
+    if (asked->collective < COLLECTIVE_COUNT) return TUTTI_OK;
+    return error_set(TUTTI_INVALID_OPTIONS,
+                     "tutti_comm_explain: collective must be a name such as \"allreduce\", is "
+                     "\"%.40s\"",
+                     name);
+}
+
+/* A name, or "allreduce=bfloat16/hosts" for a call that asks for that encoding. */
+static enum tutti_status read_asked(const struct tutti_comm *comm, const char *text,
+                                    struct asked *asked)
+{
+    char name[41];
     struct encoding_wish wanted;
-    const size_t length = text != NULL ? strcspn(text, "=") : 0;
-    *wish = 0;
-    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : 0),
-             text != NULL ? text : "");
-    *collective = collective_from_name(name);
-    if (*collective >= COLLECTIVE_COUNT)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "tutti_comm_explain: collective must be a name such as \"allreduce\", is "
-                         "\"%.40s\"",
-                         text != NULL ? text : "NULL");
+    if (text == NULL) text = "NULL";
+    const size_t length = strcspn(text, "=");
+    *asked = (struct asked){.is_message = false};
+    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name), text);
+    TRY(read_name(comm, name, asked));
     if (text[length] == '\0') return TUTTI_OK;
     const char *const wrong = encoding_wish_parse(text + length + 1, &wanted);
     if (wrong != NULL)
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_comm_explain: the encoding in \"%.60s\": %s",
                          text, wrong);
-    *wish = encoding_wish_pack(&wanted);
+    asked->wish = encoding_wish_pack(&wanted);
+    return TUTTI_OK;
+}
+
+static enum tutti_status explain_message(const struct tutti_comm *comm, const struct asked *asked,
+                                         size_t count, size_t bytes, enum tutti_dtype dtype,
+                                         struct writer *writer)
+{
+    char encoded[EXPLAIN_ENCODING_SIZE];
+    TRY(explain_message_encoding(comm, asked->wish, dtype, bytes, asked->peer, encoded));
+    say(writer, "send of %zu %s from rank %d to rank %d\n%s", count, tutti_dtype_name(dtype),
+        comm->team.rank, asked->peer, encoded);
     return TUTTI_OK;
 }
 
@@ -123,20 +171,19 @@ enum tutti_status tutti_comm_explain(const struct tutti_comm *comm, const char *
     TRY(communicator_check_handle(comm, "comm_explain"));
     if (!dtype_is_valid(dtype))
         return error_set(TUTTI_INVALID_DTYPE, "tutti_comm_explain: dtype %d is none", (int)dtype);
-    enum collective found;
-    uint16_t wish;
-    TRY(read_collective(collective, &found, &wish));
+    struct asked asked;
+    TRY(read_asked(comm, collective, &asked));
     if (text == NULL || text_bytes == 0)
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_comm_explain: there is no room for text");
     const size_t element_bytes = dtype_size(dtype), count_max = SIZE_MAX / 2 / element_bytes;
+    const size_t bytes = (count < count_max ? count : count_max) * element_bytes;
+    struct writer writer = {text, text_bytes, 0};
+    text[0] = '\0';
+    if (asked.is_message) return explain_message(comm, &asked, count, bytes, dtype, &writer);
     struct choose_call call = {
-        .question = {.collective = found,
-                     .dtype = dtype,
-                     .bytes = (count < count_max ? count : count_max) * element_bytes},
+        .question = {.collective = asked.collective, .dtype = dtype, .bytes = bytes},
         .site = &comm->team.members.site,
         .deterministic = comm->team.settings.deterministic,
         .rules = comm->team.settings.rules};
-    struct writer writer = {text, text_bytes, 0};
-    text[0] = '\0';
-    return explain(comm, &call, wish, count, &writer);
+    return explain(comm, &call, asked.wish, count, &writer);
 }

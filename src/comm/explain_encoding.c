@@ -40,6 +40,13 @@ static enum tutti_status count_roundings(const struct tutti_comm *comm, const st
     return TUTTI_OK;
 }
 
+static void say_not_encoded(const struct call_encoding *encoding, const char *wish,
+                            char text[static EXPLAIN_ENCODING_SIZE])
+{
+    if (encoding->why_not != NULL)
+        snprintf(text, EXPLAIN_ENCODING_SIZE, "  not encoded (%s): %s\n", wish, encoding->why_not);
+}
+
 enum tutti_status explain_encoding(const struct tutti_comm *comm, const struct choice *choice,
                                    const struct call_encoding *encoding,
                                    char text[static EXPLAIN_ENCODING_SIZE])
@@ -49,9 +56,7 @@ enum tutti_status explain_encoding(const struct tutti_comm *comm, const struct c
     text[0] = '\0';
     encoding_wish_describe(&encoding->wish, wish, sizeof wish);
     if (encoding->encoding == NULL) {
-        if (encoding->why_not != NULL)
-            snprintf(text, EXPLAIN_ENCODING_SIZE, "  not encoded (%s): %s\n", wish,
-                     encoding->why_not);
+        say_not_encoded(encoding, wish, text);
         return TUTTI_OK;
     }
     if (comm->team.size <= EXPLAIN_ENCODING_RANKS)
@@ -65,5 +70,23 @@ enum tutti_status explain_encoding(const struct tutti_comm *comm, const struct c
                  roundings);
     else
         snprintf(text, EXPLAIN_ENCODING_SIZE, "  %s\n", wish);
+    return TUTTI_OK;
+}
+
+enum tutti_status explain_message_encoding(const struct tutti_comm *comm, uint16_t wish,
+                                           enum tutti_dtype dtype, size_t bytes, int peer,
+                                           char text[static EXPLAIN_ENCODING_SIZE])
+{
+    struct call_encoding found;
+    char words[ENCODING_WISH_TEXT_MAX];
+    call_encoding_find_message(comm, wish, dtype, bytes, peer, &found);
+    TRY(call_encoding_choose_message(comm, dtype, bytes, peer, &found));
+    encoding_wish_describe(&found.wish, words, sizeof words);
+    snprintf(text, EXPLAIN_ENCODING_SIZE,
+             "  not encoded: neither the call nor a rule asks for it\n");
+    if (found.encoding == NULL)
+        say_not_encoded(&found, words, text);
+    else
+        snprintf(text, EXPLAIN_ENCODING_SIZE, "  %s: elements are rounded once\n", words);
     return TUTTI_OK;
 }

@@ -1,4 +1,5 @@
-/* explain_encoding.h - whether a call is encoded, and how often that rounds a result, in words. */
+/* explain_encoding.h - whether a call or a message is encoded, and how often that rounds a result, in
+ * words. */
 #ifndef TUTTI_COMM_EXPLAIN_ENCODING_H
 #define TUTTI_COMM_EXPLAIN_ENCODING_H
 
@@ -18,5 +19,11 @@ enum { EXPLAIN_ENCODING_RANKS = 64 };
 enum tutti_status explain_encoding(const struct tutti_comm *comm, const struct choice *choice,
                                    const struct call_encoding *encoding,
                                    char text[static EXPLAIN_ENCODING_SIZE]);
+
+/* The same of a message that this rank sends to `peer`; wish: of the call, packed; 0: the rules
+ * decide. Never empty. NO_MEMORY. */
+enum tutti_status explain_message_encoding(const struct tutti_comm *comm, uint16_t wish,
+                                           enum tutti_dtype dtype, size_t bytes, int peer,
+                                           char text[static EXPLAIN_ENCODING_SIZE]);
 
 #endif

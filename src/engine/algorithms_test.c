@@ -285,6 +285,7 @@ static void results_are_placed_by_these_algorithms(void **state)
         {"allreduce", "torus", 16, 0},
         {"allreduce", "hierarchical", 1624, 2344},
         {"allreduce", "hierarchical_ring", 1640, 256},
+        {"allreduce", "hierarchical_direct", 1580, 2344},
         {"allreduce", "hierarchical_tree", 384, 0},
         {"reduce", "twoshot", 0, 544},
         {"reduce", "reduce_scatter_gather", 60, 116},

@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 #include "base/dtype.h"
+#include "base/encoding.h"
 #include "base/status.h"
 #include "base/watched.h"
 #include "health/board.h"
@@ -53,7 +54,7 @@ struct record_entry {
     _Atomic uint64_t
         waits; /* 0: for nobody; else since when, in ms of the ring, the peer + 1, RECORDER_STOPPED */
     _Atomic uint32_t
-        what; /* kind, dtype, op, slot, started, varies, gated, purpose, status at its end: see recorder_begin */
+        what; /* kind, dtype, op (of a message its encoding), slot, started, varies, gated, purpose, status at its end: see recorder_begin */
     _Atomic int32_t root; /* of a message: the peer */
 };
 static_assert(sizeof(struct record_entry) == 64, "one cache line a call");
@@ -75,9 +76,9 @@ struct recorder {
 /* An entry as it is read; times are of clock_now_ns. */
 struct record {
     uint64_t number, count, signature;
-    unsigned paths; /* of path_bit, of a call that is over; 0: not known */
-    unsigned kind;  /* enum collective, RECORD_SEND or RECORD_RECV */
-    unsigned dtype, op, slot;
+    unsigned paths;           /* of path_bit, of a call that is over; 0: not known */
+    unsigned kind;            /* enum collective, RECORD_SEND or RECORD_RECV */
+    unsigned dtype, op, slot; /* op: of a message enum tutti_encoding */
     bool started, varies;
     unsigned purpose; /* enum call_purpose */
     bool is_gated;    /* waits for its gate; if it is over: waited until the end */
@@ -149,8 +150,10 @@ static inline uint32_t record_what(unsigned kind, enum tutti_dtype dtype, unsign
            (uint32_t)varies << 18 | purpose << 20;
 }
 enum { RECORDER_GATED = 1 << 19 };
+#define RECORDER_OP_MASK (UINT32_C(15) << 8)
 #define RECORDER_STOPPED (UINT64_C(1) << 63) /* of `waits` */
-static_assert(RECORD_KINDS <= 16 && DTYPE_COUNT <= 16 && OP_COUNT <= 16, "four bits each");
+static_assert(RECORD_KINDS <= 16 && DTYPE_COUNT <= 16 && OP_COUNT <= 16 && ENCODING_COUNT <= 16,
+              "four bits each");
 static_assert(TRANSPORT_SLOT_COUNT <= 32 && STATUS_COUNT <= 256, "five and eight bits");
 
 /* is_short: the end is where the begin is. An entry that was overtaken by newer ones stays as it
@@ -186,6 +189,18 @@ static inline void recorder_note_paths(struct recorder *recorder, uint64_t numbe
         return;
     const uint64_t count = atomic_load_explicit(&entry->count, memory_order_relaxed);
     atomic_store_explicit(&entry->count, count | (uint64_t)paths << RECORDER_PATHS_SHIFT,
+                          memory_order_relaxed);
+}
+
+/* The encoding of a receive, once a message has met it; before recorder_end. */
+static inline void recorder_note_encoding(struct recorder *recorder, uint64_t number,
+                                          unsigned encoding)
+{
+    if (!CALLS_ARE_WATCHED) return;
+    struct record_entry *entry = recorder_place(recorder, number);
+    if (number == 0 || atomic_load_explicit(&entry->number, memory_order_relaxed) != number) return;
+    const uint32_t what = atomic_load_explicit(&entry->what, memory_order_relaxed);
+    atomic_store_explicit(&entry->what, (what & ~RECORDER_OP_MASK) | encoding << 8,
                           memory_order_relaxed);
 }
 

@@ -16,6 +16,27 @@ static void begin(struct recorder *recorder, uint64_t number, size_t count)
                    5, 0xfeedu + number, "ring");
 }
 
+static void a_message_has_an_encoding_in_the_place_of_an_op(void **state)
+{
+    (void)state;
+    struct recorder recorder = {0};
+    struct record record;
+    assert_int_equal(recorder_init(&recorder), TUTTI_OK);
+    recorder_begin(&recorder, 1, clock_ticks(),
+                   record_what(RECORD_RECV, TUTTI_FLOAT32, TUTTI_ENCODING_NONE, 3, true, false, 2),
+                   77, 5, 9, NULL);
+    assert_true(recorder_read(&recorder, 1, &record) && record.op == TUTTI_ENCODING_NONE);
+    recorder_note_encoding(&recorder, 1, TUTTI_ENCODING_MXFP4);
+    recorder_note_encoding(&recorder, 2, TUTTI_ENCODING_INT8); /* there is none */
+    recorder_note_encoding(&recorder, 0, TUTTI_ENCODING_INT8);
+    recorder_end(&recorder, 1, TUTTI_MISMATCH, false);
+    assert_true(recorder_read(&recorder, 1, &record));
+    assert_int_equal(record.op, TUTTI_ENCODING_MXFP4);
+    assert_true(record.kind == RECORD_RECV && record.dtype == TUTTI_FLOAT32 && record.slot == 3);
+    assert_true(record.started && record.purpose == 2 && record.status == TUTTI_MISMATCH);
+    recorder_release(&recorder);
+}
+
 static void what_was_recorded_is_read(void **state)
 {
     (void)state;
@@ -239,6 +260,7 @@ static void a_reader_never_sees_half_an_entry(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_message_has_an_encoding_in_the_place_of_an_op),
         cmocka_unit_test(what_was_recorded_is_read),
         cmocka_unit_test(the_ring_keeps_the_last_ones),
         cmocka_unit_test(who_was_overtaken_writes_nothing),

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/dtype.h"
+#include "base/encoding.h"
 #include "base/log.h"
 #include "base/op.h"
 #include "base/option.h"
@@ -106,6 +107,9 @@ static void put_message(FILE *file, const struct health *health, const struct re
             record->number, record_kind_name(record->kind), shown(record->count),
             tutti_dtype_name((enum tutti_dtype)record->dtype), record->root,
             (int)(int64_t)record->signature);
+    if (record->op != TUTTI_ENCODING_NONE)
+        fprintf(file, ", \"encoding\": \"%s\"",
+                tutti_encoding_name((enum tutti_encoding)record->op));
     put_times(file, health, record);
 }
 

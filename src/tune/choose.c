@@ -26,16 +26,16 @@ static bool reduces_alike(const struct choose_call *call)
     return call->deterministic && collective_reduces(call->question.collective);
 }
 
-/* The same for what encoded links ask of it. */
-static const char *why_not_encoded(const struct choose_call *call, const struct algorithm *algorithm)
+const char *choose_why_not_encoded(const struct choose_call *call, const struct algorithm *algorithm)
 {
     if (!call->is_encoded) return NULL;
-    if (algorithm->plan != NULL) return "is not proven for encoded links";
+    if (algorithm->plan != NULL)
+        return "is not of the list of algorithms, whose plans are proven for encoded links";
     if (!algorithm->has_owners)
         return "would give ranks different bits on encoded links: several ranks complete a result";
     if (call->goes_in_units && collective_reduces(algorithm->collective) &&
         !algorithm->sends_to_owners)
-        return "would encode sums several times in units of several elements";
+        return "would encode sums several times on a level, in units of several elements";
     if (call->ends_within_units && !algorithm->keeps_units)
         return "would put two blocks into one unit of several elements";
     return NULL;
@@ -52,7 +52,7 @@ const char *choose_why_not(const struct choose_call *call, const struct algorith
     if (call->counts_are_local && !algorithm->is_direct)
         return "passes blocks through ranks that do not know their counts";
     if (reduces_alike(call) && !algorithm->deterministic) return "is not deterministic";
-    return why_not_encoded(call, algorithm);
+    return choose_why_not_encoded(call, algorithm);
 }
 
 /* Chooses what was asked for, or says why that is not possible. */

@@ -21,7 +21,7 @@ struct choose_call {
     bool deterministic; /* one association tree for all elements */
     bool in_rank_order; /* operands: the operation does not commute */
     bool is_encoded;    /* on some links: replicas must stay bit-identical nevertheless */
-    bool goes_in_units; /* encoded in units of several elements, for plans in which a contribution is encoded once before its owner has it */
+    bool goes_in_units; /* encoded in units of several elements, for plans in which a contribution is encoded once on each level before its owner has it */
     bool ends_within_units; /* blocks do, so that no message may go on behind the end of one */
     bool counts_are_local;  /* blocks go end to end; no other rank knows counts or question.bytes */
     const struct algorithm *algorithm; /* asked for; or NULL */
@@ -71,6 +71,10 @@ enum tutti_status choose_ranking(const struct choose_call *call, struct ranking 
 /* NULL: the call can use the algorithm. Otherwise why it cannot: a static text, such as "needs a
  * commutative operation". */
 const char *choose_why_not(const struct choose_call *call, const struct algorithm *algorithm);
+/* The same of what encoded links alone ask of an algorithm; looks at the members of the call that
+ * say how it is encoded. */
+const char *choose_why_not_encoded(const struct choose_call *call,
+                                   const struct algorithm *algorithm);
 /* The same for a call that does not ask for it; NULL if choose_may_take is true. */
 const char *choose_why_not_unasked(const struct choose_call *call,
                                    const struct algorithm *algorithm);

@@ -8,11 +8,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "tests/worlds/dumped.h"
 #include "tests/worlds/ranks.h"
 #include "tutti/encode.h"
 #include "tutti/tutti.h"
@@ -322,6 +324,89 @@ static void a_permission_for_links_between_hosts_is_for_these_alone(void **state
     assert_int_equal(ranks_run(4, NULL, between_hosts, NULL), 0);
 }
 
+static bool explains(struct tutti_comm *comm, const char *call, size_t count, const char *text)
+{
+    char why[4096];
+    return tutti_comm_explain(comm, call, count, TUTTI_FLOAT32, why, sizeof why) == TUTTI_OK &&
+           strstr(why, text) != NULL;
+}
+
+static bool is_no_rank(struct tutti_comm *comm, const char *call)
+{
+    char why[4096];
+    return tutti_comm_explain(comm, call, 1, TUTTI_FLOAT32, why, sizeof why) == TUTTI_INVALID_RANK &&
+           strstr(tutti_error_message(), "of ranks 0 to 1") != NULL;
+}
+
+/* With a rule for messages of 4 KiB and more. */
+static int explain(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)size, (void)seed, (void)context;
+    char other[64], own[64];
+    snprintf(other, sizeof other, "send:%d", 1 - rank);
+    RANKS_EXPECT(explains(comm, other, 5000,
+                          "mxint8 on all links, required: elements are rounded "
+                          "once\n"));
+    RANKS_EXPECT(explains(comm, other, 9,
+                          rank == 0 ? "send of 9 float32 from rank 0 to rank 1\n"
+                                    : "send of 9 float32 from rank 1 to rank 0\n"));
+    RANKS_EXPECT(explains(comm, other, 9, "not encoded: neither the call nor a rule asks for it"));
+    strcat(other, "=none");
+    RANKS_EXPECT(explains(comm, other, 5000, "not encoded: neither the call nor a rule asks"));
+    snprintf(other, sizeof other, "send:%d=int8/racks/required", 1 - rank);
+    RANKS_EXPECT(explains(comm, other, 9,
+                          "not encoded (int8 on links between racks, required): the permission is "
+                          "not for the link between these ranks"));
+    snprintf(own, sizeof own, "send:%d=int8/everywhere/required", rank);
+    RANKS_EXPECT(explains(comm, own, 5000, "the permission is not for the link"));
+    if (getenv("TUTTI_TRANSPORT") == NULL && !ranks_are_on_hosts()) {
+        snprintf(other, sizeof other, "send:%d=int8/everywhere", 1 - rank);
+        RANKS_EXPECT(explains(comm, other, COUNT_MAX, "both ranks are on one host"));
+    }
+    RANKS_EXPECT(is_no_rank(comm, "send") && is_no_rank(comm, "send:2"));
+    RANKS_EXPECT(is_no_rank(comm, "send:-1") && is_no_rank(comm, "send:1x"));
+    RANKS_EXPECT(is_no_rank(comm, "send:") && is_no_rank(comm, "send:99999999999999999999"));
+    return 0;
+}
+
+/* The recorder has the encoding of what was sent, and of what came. */
+static int dump(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)size, (void)seed, (void)context;
+    struct memory *const memory = memory_make(rank);
+    struct tutti_call_options options = no_options;
+    RANKS_EXPECT(memory != NULL);
+    RANKS_EXPECT(pass_on(BLOCKING, memory, memory->received, 100, NULL, false, comm) == TUTTI_OK);
+    RANKS_EXPECT(dumped_count(comm, "\"peer\": ") == 2 && dumped_count(comm, "\"encoding\"") == 0);
+    RANKS_EXPECT(pass_on(STARTED, memory, memory->received, 5000, NULL, false, comm) == TUTTI_OK);
+    RANKS_EXPECT(dumped_count(comm, "\"tag\": 3, \"encoding\": \"mxint8\", \"begin_ns\"") == 2);
+    options.encoding = "bfloat16/everywhere/required";
+    RANKS_EXPECT(pass_on(BLOCKING, memory, memory->received, 10, &options, false, comm) == TUTTI_OK);
+    RANKS_EXPECT(dumped_count(comm, "\"encoding\": \"bfloat16\"") == 2);
+    free(memory);
+    return 0;
+}
+
+static void with_a_rule(ranks_function *function)
+{
+    struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
+    comm_options.encodings = "send:4k-=mxint8/everywhere/required";
+    const struct ranks_options options = {.comm_options = &comm_options};
+    assert_int_equal(ranks_run(2, &options, function, NULL), 0);
+}
+
+static void what_a_message_takes_is_explained(void **state)
+{
+    (void)state;
+    with_a_rule(explain);
+}
+
+static void the_recorder_has_the_encoding_of_messages(void **state)
+{
+    (void)state;
+    with_a_rule(dump);
+}
+
 static int by_rules(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;
@@ -398,6 +483,8 @@ int main(void)
         cmocka_unit_test(messages_go_as_they_are_without_need),
         cmocka_unit_test(a_permission_for_links_between_hosts_is_for_these_alone),
         cmocka_unit_test(rules_for_send_are_for_messages_by_size),
+        cmocka_unit_test(what_a_message_takes_is_explained),
+        cmocka_unit_test(the_recorder_has_the_encoding_of_messages),
         cmocka_unit_test(what_cannot_be_encoded_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

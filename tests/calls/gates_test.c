@@ -6,7 +6,6 @@
  *
  * ctest: label=once waits
  */
-#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -15,7 +14,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -27,6 +25,7 @@
 #include "os/clock.h"
 #include "tests/kit/cases.h"
 #include "tests/kit/log_reader.h"
+#include "tests/worlds/dumped.h"
 #include "tests/worlds/ranks.h"
 
 enum { RANKS = 3, COUNT = 1000, LARGE = 100000, UNTOUCHED = -7 };
@@ -674,27 +673,7 @@ static void an_abort_ends_the_wait_of_a_rank_alone(void **state)
 /* How often a dump of a communicator says that a call waits for its gate; -1: no dump. */
 static int waits_in_dump(struct tutti_comm *comm)
 {
-    static const char what[] = "\"state\": \"running\", \"waits_for_gate\": true";
-    char folder[] = "/tmp/tutti-gates-XXXXXX", path[400];
-    int waits = -1;
-    if (mkdtemp(folder) == NULL || tutti_trace_dump(comm, folder) != TUTTI_OK) return -1;
-    DIR *entries = opendir(folder);
-    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
-        if (entry->d_name[0] == '.') continue;
-        char *text = calloc(1, 1 << 20);
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        FILE *file = fopen(path, "re");
-        if (text != NULL && file != NULL && fread(text, 1, (1 << 20) - 1, file) > 0) {
-            waits = 0;
-            for (const char *at = text; (at = strstr(at, what)) != NULL; at++) waits++;
-        }
-        if (file != NULL) fclose(file);
-        free(text);
-        unlink(path);
-    }
-    if (entries != NULL) closedir(entries);
-    rmdir(folder);
-    return waits;
+    return dumped_count(comm, "\"state\": \"running\", \"waits_for_gate\": true");
 }
 
 /* A thread that finds the domain held leaves its call to the holder, which begins it a little

@@ -142,6 +142,18 @@ exits 0 verify allreduce twoshot --ranks 2-9 --encoding int8/everywhere
 says out "int8 on all links: rounded up to 2 times on the way to a result"
 exits 0 verify allreduce ring --hosts 2,2 --encoding bfloat16
 says out "bfloat16 on links between hosts: rounded up to "
+if grep -q "take" out; then fail "a call may take a ring in bfloat16"; fi
+exits 0 verify allreduce ring --hosts 2,2 --encoding int8
+says out "no call with int8 takes ring: it would encode sums several times on a level, in units of several elements"
+exits 0 verify allreduce hierarchical_direct --hosts 2,2,1 --racks 1,2 --encoding int8
+says out "int8 on links between hosts: rounded up to 3 times on the way to a result"
+if grep -q "take" out; then fail "a call may take hierarchical_direct in int8"; fi
+exits 0 verify allreduce hierarchical_direct --hosts 2,2,1 --racks 1,2 --encoding int4/racks
+says out "int4 on links between racks: rounded up to 2 times on the way to a result"
+exits 0 verify reduce_scatter hierarchical_direct --hosts 2,2,1 --racks 1,2 --encoding int8/racks
+says out "int8 on links between racks: rounded once on the way to a result"
+exits 0 verify allgather bruck --ranks 5 --encoding int8/everywhere
+says out "calls with int8 take bruck where blocks end with a whole unit"
 exits 0 verify broadcast tree --ranks 4 --encoding mxfp4/everywhere
 says out "rounded once"
 exits 0 verify --all --ranks 5 --encoding bfloat16/everywhere
@@ -151,6 +163,7 @@ exits 1 verify allreduce doubling --ranks 4 --encoding bfloat16/everywhere
 says err "doubling"
 exits 0 verify ring --encoding bfloat16/everywhere
 says out "bfloat16 on all links: rounded up to 3 times"
+says out "no call with bfloat16 takes this plan: it is not of the list of algorithms"
 exits 0 verify ring --in-place --encoding bfloat16/everywhere
 exits 0 show allgather ring --ranks 3 --in-place
 cp out gathers
@@ -168,7 +181,7 @@ grep -q "bytes to [0-9]: " out || fail "a link within a host is encoded"
 exits 0 paths allreduce --ranks 4 --count 100000 --encoding int8/everywhere
 says out "algorithm "
 exits 1 paths allreduce ring --ranks 4 --count 1000 --encoding int8/everywhere
-says err "encoded several times"
+says err "encode sums several times"
 exits 0 explain allreduce 64M --hosts 2x1 --encoding int8
 says out "encoded: int8 on links between hosts"
 says out "several ranks complete a result"

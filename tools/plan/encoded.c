@@ -38,13 +38,10 @@ void encoded_ask(const struct encoding_wish *wish, struct choose_call *call)
 const char *encoded_why_not(const struct encoding_wish *wish, const struct algorithm *algorithm)
 {
     if (!encoded_is_asked(wish)) return NULL;
-    if (algorithm->collective == COLLECTIVE_BARRIER) return "a barrier has no elements";
-    if (!algorithm->has_owners)
-        return "ranks would end with different bits: several ranks complete a result";
-    if (encoding_unit_elements(wish->encoding) > 1 && collective_reduces(algorithm->collective) &&
-        !algorithm->sends_to_owners)
-        return "sums would be encoded several times in units of several elements";
-    return NULL;
+    if (algorithm->collective == COLLECTIVE_BARRIER) return "has no elements";
+    const struct choose_call call = {.is_encoded = true,
+                                     .goes_in_units = encoding_unit_elements(wish->encoding) > 1};
+    return choose_why_not_encoded(&call, algorithm);
 }
 
 bool encoded_in_place(struct plan *plan)

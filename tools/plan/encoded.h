@@ -22,7 +22,8 @@ int *encoded_places(const struct encoding_wish *wish, const struct hosts *hosts,
                     bool *none);
 /* Tells a choice that blocks of so many bytes of float32 go encoded. */
 void encoded_ask(const struct encoding_wish *wish, struct choose_call *call);
-/* Why an algorithm cannot run on such links, whatever the size; a static text, or NULL. */
+/* Why no call takes an algorithm on such links, whatever the size; a static text such as "would give
+ * ranks different bits", or NULL. */
 const char *encoded_why_not(const struct encoding_wish *wish, const struct algorithm *algorithm);
 /* Gives the plan of a file, in place, what the engine gives it on such links. False: out of
  * memory. */

@@ -285,7 +285,10 @@ static enum exit_code print_roundings(const struct job *job)
     const char *message = "";
     char text[160];
     const char *const why = encoded_why_not(job->wish, job->algorithm);
-    if (why != NULL) return complain(why);
+    if (why != NULL) {
+        fprintf(stderr, "tutti-plan: paths: %s %s\n", job->algorithm->name, why);
+        return EXIT_WRONG;
+    }
     if (algo_plan(job->algorithm, &job->params, &plan, &message) != TUTTI_OK)
         return complain(message);
     const struct verify_options how = {.in_place = job->params.in_place, .places = job->places};

@@ -66,6 +66,20 @@ static enum verify_verdict verify_encoded(struct plan *plan, bool in_place,
     return verdict;
 }
 
+/* Links that can be encoded do not make a plan that calls take. */
+static void say_what_calls_take(const struct options *options, const struct algorithm *algorithm,
+                                const char *why)
+{
+    const char *const encoding = tutti_encoding_name(options->encoding.encoding);
+    if (why != NULL)
+        printf("no call with %s takes %s: it %s\n", encoding,
+               algorithm == NULL ? "this plan" : algorithm->name, why);
+    else if (encoding_unit_elements(options->encoding.encoding) > 1 && algorithm != NULL &&
+             !algorithm->keeps_units)
+        printf("calls with %s take %s where blocks end with a whole unit\n", encoding,
+               algorithm->name);
+}
+
 enum exit_code verify_plan(struct plan *plan, bool in_place, const struct options *options)
 {
     struct verify_report report;
@@ -93,6 +107,7 @@ enum exit_code verify_plan(struct plan *plan, bool in_place, const struct option
     char text[160];
     encoded_describe(&options->encoding, report.roundings, text, sizeof text);
     printf("%s\n", none ? "no link is encoded" : text);
+    if (!none) say_what_calls_take(options, NULL, "is not of the list of algorithms");
     return EXIT_FINE;
 }
 
@@ -313,6 +328,9 @@ enum exit_code verify_algorithms(const struct options *options)
         char text[160];
         encoded_describe(&options->encoding, work.roundings, text, sizeof text);
         printf("%s\n", work.roundings > 0 ? text : "no link is encoded");
+        if (options->algorithm != NULL)
+            say_what_calls_take(options, options->algorithm,
+                                encoded_why_not(&options->encoding, options->algorithm));
     }
     return work.wrong + work.unknown == 0 && work.proven > 0 ? EXIT_FINE : EXIT_WRONG;
 }

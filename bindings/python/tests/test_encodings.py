@@ -108,6 +108,17 @@ def test_explain_knows_the_encoding_of_a_call():
             comm.explain("allreduce", 1000, encoding="int9")
 
 
+def test_explain_knows_the_encoding_of_a_message():
+    with tutti.Communicator(0, 1, encodings="send:4k-=int8/everywhere/required") as comm:
+        assert "neither the call nor a rule asks for it" in comm.explain("send", 1000, peer=0)
+        assert "the permission is not for the link" in comm.explain("send", 1024, peer=0)
+        assert "bfloat16 on links between hosts, allowed" in comm.explain("send", 9, peer=0, encoding="bfloat16")
+        with pytest.raises(tutti.InvalidArgument, match="of ranks 0 to 0"):
+            comm.explain("send", 1000, peer=1)
+        with pytest.raises(tutti.InvalidArgument, match="a message goes to a rank"):
+            comm.explain("send", 1000)
+
+
 def test_an_encoding_stands_for_its_name():
     with tutti.Communicator(0, 1) as comm:
         x = np.ones(4, np.float32)

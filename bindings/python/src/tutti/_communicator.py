@@ -479,15 +479,19 @@ class Communicator:
         dtype: Dtype = Dtype.float32,
         *,
         encoding: Union[str, Encoding, None] = None,
+        peer: Optional[int] = None,
     ) -> str:
         """Which algorithm a call takes here, and why, in lines of text: `comm.explain("allreduce", 1 << 20)`.
 
         encoding: as the call asks for it; None: as the communicator's rules say.
+        peer: of `"send"` alone, the rank that would get the message; the lines say whether it goes encoded, and why not.
         Not collective. Takes some milliseconds for a size that was not called before.
         """
         room = ctypes.create_string_buffer(8192)
         elements = integer("count", count, 0, Status.INVALID_COUNT, SIZE_MAX)
         asked = text("collective", collective)
+        if peer is not None:
+            asked += b":%d" % integer("peer", peer, 0, Status.INVALID_RANK)
         if encoding is not None:
             asked += b"=" + permission(encoding)
         check(
