@@ -7,7 +7,8 @@
  *
  *     bits      each dtype and operation, on the device and on this CPU: all pairs and triples of 8 bits, 65536 x 256 pairs of 16 bits,
  *               special and random values of others, averages, scaled sums, all shapes. Everything
- *               but NaN's payload has to be the same.
+ *               but NaN's payload has to be the same. Each encoding: elements and NaN of all sorts, encoded, decoded
+ *               and both, which have to be the same to the last bit; sums of plain and encoded sources
  *     rates     GB/s, each byte that is read or written counted once: copies and sums with 1 to all multiprocessors, and what the driver's
  *               own copy does; loads of other sorts than ours, by another text of the same kernel
  *     worker    how long an order takes, from the store of the CPU to the load of the answer
@@ -27,6 +28,7 @@
 
 #include "base/dtype.h"
 #include "base/op.h"
+#include "encoding/encoding.h"
 #include "gpu/kernels.h"
 #include "gpu/reduce.h"
 #include "gpu/worker_protocol.h"
@@ -500,6 +502,10 @@ static void bits_of_shapes(unsigned rounds)
            (unsigned long long)(differing - differing_before), seconds_now() - begin);
 }
 
+#include "bench/gpu_check_codecs.h"
+
+/* ------------------------------------------------------------------------------------- all of them */
+
 static void bits(void)
 {
     printf("bits: compared with kernels of this CPU, %s\n",
@@ -511,6 +517,7 @@ static void bits(void)
         device_rooms[i] = device_memory(ROOM);
     }
     bits_of_shapes(getenv("GPU_CHECK_BRIEF") != NULL ? 300 : 4000);
+    bits_of_codecs(getenv("GPU_CHECK_BRIEF") != NULL ? 12 : 300);
     if (getenv("GPU_CHECK_BRIEF") == NULL) bits_of_values();
     printf("%llu cases, %llu elements, %llu differ\n", (unsigned long long)cases,
            (unsigned long long)elements, (unsigned long long)differing);
@@ -670,7 +677,7 @@ static void worker_order(const struct order *order, uint32_t number, unsigned pa
     memcpy(line.pointers, order->pointers, sizeof(line.pointers));
     for (unsigned b = 0; b < parts; b++) {
         uint32_t words[WORKER_WORDS] = {0};
-        line.reduce.reserved = worker_share(b, parts);
+        line.reduce.share = worker_share(b, parts);
         memcpy(words, &line, sizeof(line));
         struct worker_slot *const slot = &control->rings[b][number % WORKER_SLOTS];
         for (unsigned w = 0; w < WORKER_WORDS; w++)

@@ -98,7 +98,7 @@ else()
     add_custom_command(OUTPUT ${gpu_check_ptx}
         COMMAND scripts/kernels.sh bench/gpu_check.cu > ${gpu_check_ptx} || (rm ${gpu_check_ptx} && false)
         WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
-        DEPENDS scripts/kernels.sh bench/gpu_check.cu src/kernel/kernel_element.h ${device_sources})
+        DEPENDS scripts/kernels.sh bench/gpu_check.cu src/kernel/kernel_element.h src/encoding/codec_element.h ${device_sources})
     set_source_files_properties(bench/gpu_check.c PROPERTIES
         COMPILE_DEFINITIONS GPU_CHECK_FILE="${gpu_check_ptx}" OBJECT_DEPENDS ${gpu_check_ptx})
 endif()

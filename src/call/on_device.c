@@ -171,7 +171,8 @@ void on_device_bind(const struct call *call, struct bind_options *options)
     options->kinds[PLAN_INPUT] = sends ? kind : NULL;
     options->kinds[PLAN_OUTPUT] = receives ? kind : NULL;
     options->kinds[PLAN_SCRATCH] = kind;
-    options->kernels = &gpu_kernels;
+    options->kernels = &gpu_kernels; /* which know encodings, too */
+    options->encoding_kernels = NULL;
     options->has_executor = true;
 }
 

@@ -156,10 +156,15 @@ enum tutti_status call_program_check_encoding(const struct tutti_comm *comm, con
 {
     struct call_encoding encoding;
     find_encoding(comm, call, &encoding);
-    if (encoding.encoding == NULL) return TUTTI_OK;
+    if (encoding.encoding == NULL || encoding.encoding->unit_elements == 1) return TUTTI_OK;
     if (!call_is_on_device(call)) return TUTTI_OK;
-    return error_set(TUTTI_UNSUPPORTED, "encoding %s: a buffer lies in memory of a device",
-                     encoding.encoding->name);
+    const struct call_extra *const extra = call->extra;
+    const bool is_list = extra->segments[0] != NULL || extra->segments[1] != NULL;
+    if (!is_list || (!extra->on_device[0] && !extra->on_device[1])) return TUTTI_OK;
+    return error_set(TUTTI_UNSUPPORTED,
+                     "encoding %s: tensors of a list in memory of a device may end within one of "
+                     "its units of %u elements",
+                     encoding.encoding->name, encoding.encoding->unit_elements);
 }
 
 /* Bits must not depend on where ranks run when they are to be the same for good, and operands stay

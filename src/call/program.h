@@ -49,9 +49,8 @@ enum tutti_status call_program(struct tutti_comm *comm, const struct call *call,
                                struct program **program);
 /* Whether the call can have a program; without the domain. */
 enum tutti_status call_program_check(const struct tutti_comm *comm, const struct call *call);
-/* UNSUPPORTED: the call is encoded, and a buffer of this rank lies where the
- * kernels of encodings do not reach, or in tensors of a list in which units would be cut. Without
- * the domain. */
+/* UNSUPPORTED: the call is encoded in units, and a buffer of this rank is a list of tensors in memory
+ * of a device, in which units may be cut. Without the domain. */
 enum tutti_status call_program_check_encoding(const struct tutti_comm *comm,
                                               const struct call *call);
 /* Code that runs or keeps a program holds it; the last holder of a program that left the cache

@@ -33,12 +33,6 @@ ELEMENT_CODEC(fp8_e5m2, float8_e5m2)
 
 /* ------------------------------------------------------------------------------------ integers */
 
-/* A number of less than 2^22. */
-static int to_integer(float a)
-{
-    return (int)(float32_bits(a + ROUNDS_TO_INTEGER) - float32_bits(ROUNDS_TO_INTEGER));
-}
-
 static uint32_t largest_of(const unsigned char *from, size_t count)
 {
     uint32_t largest = 0;
@@ -130,18 +124,6 @@ static void decode_int4(unsigned char *to, const unsigned char *from, size_t cou
 /* ------------------------------------------------------------------------------- Microscaling */
 
 /* An element, times the inverse of its unit's scale. */
-static unsigned mxint8_code(float a)
-{
-    const int code = to_integer(a * 64.0f);
-    if (code > INT8_LARGEST) return INT8_LARGEST;
-    return (unsigned)(code < -INT8_LARGEST ? -INT8_LARGEST : code);
-}
-
-static float mxint8_value(unsigned code)
-{
-    return (float)(int8_t)code * (1 / 64.0f);
-}
-
 static unsigned mxfp8_code(float a)
 {
     unsigned char code;
@@ -155,30 +137,6 @@ static float mxfp8_value(unsigned code)
 {
     const unsigned char byte = (unsigned char)code;
     return load_one_float8_e4m3(&byte);
-}
-
-/* From 1 on E2M1 is the top of a float32 whose exponents begin elsewhere. Below 1 it counts halves. */
-static unsigned mxfp4_code(float a)
-{
-    const uint32_t bits = float32_bits(a), magnitude = bits & FLOAT32_MAGNITUDE;
-    uint32_t code;
-    if (magnitude < float32_bits(1.0f)) {
-        code = float32_bits(float32_of_bits(magnitude) + ROUNDS_TO_HALF) -
-               float32_bits(ROUNDS_TO_HALF);
-    } else {
-        const uint32_t value = magnitude - (126u << 23);
-        code = (value + (1u << 21) - 1 + (value >> 22 & 1)) >> 22;
-        if (code > E2M1_LARGEST_CODE) code = E2M1_LARGEST_CODE;
-    }
-    return code | bits >> 31 << 3;
-}
-
-static float mxfp4_value(unsigned code)
-{
-    const uint32_t magnitude = code & 7;
-    const uint32_t bits =
-        magnitude < 2 ? float32_bits((float)magnitude * 0.5f) : (magnitude << 22) + (126u << 23);
-    return float32_of_bits(bits | (uint32_t)(code & 8) << 28);
 }
 
 static void byte_store(unsigned char *bytes, size_t i, unsigned value)

@@ -48,4 +48,8 @@ void encoding_encode_residual(enum kernel_level level, const struct kernel_encod
  * format. Neither kernel stores past the caches. */
 struct kernel_set encoding_kernels(enum kernel_level level, enum tutti_dtype dtype);
 
+/* Whether a call with formats passes a message on as it came: a copy from an encoding to the same,
+ * to one place. */
+bool encoding_moves_bytes(const struct kernel_call *call);
+
 #endif

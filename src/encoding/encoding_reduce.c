@@ -159,8 +159,7 @@ static void reduce_block(struct block *block, const struct kernel_call *call, bo
         store(block, call->others[i], &formats->others[i]);
 }
 
-/* A message that is passed on as it came. */
-static bool moves_bytes(const struct kernel_call *call)
+bool encoding_moves_bytes(const struct kernel_call *call)
 {
     const struct kernel_formats *const formats = call->formats;
     const struct kernel_encoding *const encoding = formats->destination.encoding;
@@ -172,7 +171,7 @@ static bool moves_bytes(const struct kernel_call *call)
 static void reduce(const struct kernel_call *call, enum kernel_level level, enum tutti_dtype dtype)
 {
     assert(call->formats != NULL && call->source_count > 0);
-    if (moves_bytes(call)) {
+    if (encoding_moves_bytes(call)) {
         if (call->destination != call->sources[0])
             kernel_copy(call->destination, call->sources[0],
                         kernel_encoded_bytes(call->formats->destination.encoding, call->count));

@@ -5,6 +5,9 @@
  *     device   many blocks of GPU_THREADS threads                memory as the device sees it, past its first-level caches
  *     host     many blocks of one thread, each a thread's call   memory as gpu_twin_reach translates it
  *
+ * A row of work is for a *warp*: threads that go on together, each with a lane. On the host a warp
+ * is one thread, which plays all lanes one after the other.
+ *
  * Addresses are numbers: what a kernel was given is not always memory that the host may touch.
  * Everything that a kernel was given is read and written with the functions here. Scopes are the
  * system's, because a kernel talks to peers and CPUs.
@@ -24,7 +27,11 @@ struct device_vector {
 /* A loop whose count is a constant becomes straight code: what it indexes stays in registers. */
 #define DEVICE_EACH(i, count) DEVICE_UNROLL for (uint32_t i = 0; i < (count); i++)
 
+enum { DEVICE_LANES = 32 }; /* of a warp */
+
 #if defined(__CUDA_ARCH__)
+
+enum { DEVICE_WARP = 32, DEVICE_OWN_LANES = 1 }; /* threads of a warp, and lanes that each plays */
 
 #define DEVICE_UNROLL _Pragma("clang loop unroll(full)")
 #define DEVICE_FUNCTION static inline __attribute__((device, always_inline, unused))
@@ -54,10 +61,33 @@ DEVICE_FUNCTION uint32_t device_block_count(void)
 {
     return (uint32_t)__nvvm_read_ptx_sreg_nctaid_x();
 }
+/* The first lane that this thread plays. */
+DEVICE_FUNCTION uint32_t device_lane(void)
+{
+    return device_thread() % DEVICE_WARP;
+}
 /* Of the block; orders memory among its threads. */
 DEVICE_FUNCTION void device_barrier(void)
 {
     __asm__ volatile("bar.sync 0;" ::: "memory");
+}
+/* Of the warp; orders memory among its threads. */
+DEVICE_FUNCTION void device_warp_barrier(void)
+{
+    __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+}
+/* Each lane's number becomes the largest in its group of lanes, whose size is a power of two. All
+ * threads of the warp call it. */
+DEVICE_FUNCTION void device_largest(uint32_t *numbers, uint32_t group)
+{
+    for (uint32_t distance = group / 2; distance > 0; distance /= 2) {
+        uint32_t other;
+        __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+                         : "=r"(other)
+                         : "r"(numbers[0]), "r"(distance)
+                         : "memory");
+        numbers[0] = other > numbers[0] ? other : numbers[0];
+    }
 }
 /* All that was written before, or seen after a barrier or a load, comes before all that is written
  * after, for every reader. */
@@ -186,6 +216,8 @@ extern _Thread_local uint32_t gpu_twin_block, gpu_twin_block_count;
 void gpu_twin_sleep(uint32_t ns);
 uint64_t gpu_twin_clock_ns(void);
 
+enum { DEVICE_WARP = 1, DEVICE_OWN_LANES = DEVICE_LANES };
+
 #define DEVICE_UNROLL
 #define DEVICE_FUNCTION static inline __attribute__((unused))
 #define DEVICE_SHARED /* a block is one thread */
@@ -210,8 +242,24 @@ DEVICE_FUNCTION uint32_t device_block_count(void)
 {
     return gpu_twin_block_count;
 }
+DEVICE_FUNCTION uint32_t device_lane(void)
+{
+    return 0;
+}
 DEVICE_FUNCTION void device_barrier(void)
 {
+}
+DEVICE_FUNCTION void device_warp_barrier(void)
+{
+}
+DEVICE_FUNCTION void device_largest(uint32_t *numbers, uint32_t group)
+{
+    for (uint32_t first = 0; first < DEVICE_LANES; first += group) {
+        uint32_t largest = 0;
+        for (uint32_t l = first; l < first + group; l++)
+            largest = numbers[l] > largest ? numbers[l] : largest;
+        for (uint32_t l = first; l < first + group; l++) numbers[l] = largest;
+    }
 }
 /* The twins' loads and stores with order have that order by themselves, because the thread
  * sanitizer knows no fences. */

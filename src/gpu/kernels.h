@@ -1,7 +1,7 @@
 /* kernels.h - kernels.cu as the library carries it: PTX, which a device's driver compiles for it
  * when it is loaded.
  *
- *     kernels.cu, reduce_run.h, worker_run.h ── `make kernels`: clang ──► kernels.ptx ── kernels.c ──► this
+ *     kernels.cu, reduce_run.h, encoded_run.h, worker_run.h ── `make kernels`: clang ──► kernels.ptx ── kernels.c ──► this
  *
  * kernels.ptx is kept with the sources, so it takes no compiler for devices to build the library.
  * It is for devices from sm_70 on and drivers from CUDA 11.0 on.

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/op.h"
 #include "base/status.h"
+#include "encoding/encoding.h"
 
 enum {
     PART_BYTES = 64 << 10,    /* an order gets a team for each so many bytes that it moves */
@@ -24,7 +25,11 @@ enum {
 struct gpu_operand {
     char *address;
     bool is_copied; /* through the arena */
+    bool is_encoded;
 };
+
+/* Elements as they are, and encoded. */
+enum { AS_THEY_ARE, ENCODED, FORM_COUNT };
 
 /* A kernel call. */
 struct gpu_job {
@@ -35,16 +40,18 @@ struct gpu_job {
     uint32_t group, orders_left;
     uint32_t destination_count, source_count;
     uint32_t copied_sources;
-    bool copies_out; /* some destination is copied */
+    bool copies_out[FORM_COUNT];            /* some destination of that form is copied */
+    const struct kernel_encoding *encoding; /* NULL: no place is encoded */
     uint8_t dtype, op, element_bytes, class;
+    uint8_t mark;                  /* gpu_reduce.encoding */
     struct gpu_operand operands[]; /* destinations, then sources */
 };
 
 /* A piece of a job that is in rings. */
 struct gpu_order {
-    struct gpu_job *job; /* NULL: idle */
-    size_t first, count; /* elements */
-    char *result;        /* in the arena: elements to be copied to destinations; or NULL */
+    struct gpu_job *job;       /* NULL: idle */
+    size_t first, count;       /* elements */
+    char *results[FORM_COUNT]; /* in the arena: elements to be copied to destinations; or NULL */
     uint32_t parts_left;
     uint32_t mark; /* in the arena */
     bool has_mark;
@@ -184,17 +191,31 @@ enum tutti_status gpu_orders_init(struct gpu_orders *orders, unsigned team_count
 
 /* --------------------------------------------------------------------- orders that are finished */
 
+/* The bytes of so many elements of a job in an operand. */
+static size_t bytes_in(const struct gpu_job *job, bool is_encoded, size_t elements)
+{
+    return is_encoded ? kernel_encoded_bytes(job->encoding, elements)
+                      : elements * job->element_bytes;
+}
+
+/* Copies an order's results to the destinations that the device does not reach. */
+static void copy_out(const struct gpu_job *job, const struct gpu_order *order)
+{
+    for (uint32_t d = 0; d < job->destination_count; d++) {
+        const struct gpu_operand *const to = &job->operands[d];
+        if (to->is_copied)
+            kernel_copy(to->address + bytes_in(job, to->is_encoded, order->first),
+                        order->results[to->is_encoded ? ENCODED : AS_THEY_ARE],
+                        bytes_in(job, to->is_encoded, order->count));
+    }
+}
+
 static void finish_order(struct gpu_orders *orders, uint16_t index, bool copies_out)
 {
     struct gpu_order *const order = &orders->orders[index];
     struct gpu_job *const job = order->job;
     struct gpu_group *const group = &orders->groups[job->group];
-    copies_out = copies_out && !group->is_dropped;
-    if (copies_out && order->result != NULL)
-        for (uint32_t d = 0; d < job->destination_count; d++)
-            if (job->operands[d].is_copied)
-                kernel_copy(job->operands[d].address + order->first * job->element_bytes,
-                            order->result, order->count * job->element_bytes);
+    if (copies_out && !group->is_dropped) copy_out(job, order);
     if (order->has_mark) gpu_arena_give_back(&orders->arena, order->mark);
     order->job = NULL;
     orders->idle_orders[orders->idle_order_count++] = index;
@@ -238,16 +259,16 @@ static size_t bytes_of_place(size_t bytes)
 
 static uint32_t copied_places(const struct gpu_job *job)
 {
-    return job->copied_sources + job->copies_out;
+    return job->copied_sources + job->copies_out[AS_THEY_ARE] + job->copies_out[ENCODED];
 }
 
-/* The number of places as the device sees them: all destinations that are copied share one
- * place. */
+/* The number of places as the device sees them: all destinations of a form that are copied share
+ * one place. */
 static uint32_t places_on_device(const struct gpu_job *job)
 {
     uint32_t direct = 0;
     for (uint32_t d = 0; d < job->destination_count; d++) direct += !job->operands[d].is_copied;
-    return direct + job->copies_out + job->source_count;
+    return direct + job->copies_out[AS_THEY_ARE] + job->copies_out[ENCODED] + job->source_count;
 }
 
 /* The bytes of the pointers for which an order has no room. */
@@ -256,7 +277,15 @@ static size_t pointer_bytes(uint32_t places)
     return places <= WORKER_POINTERS ? 0 : rounded(places * sizeof(uint64_t));
 }
 
-/* So many elements the next order of a job gets. */
+/* The most that so many elements take in a place. */
+static size_t bytes_at_most(const struct gpu_job *job, size_t elements)
+{
+    const size_t plain = bytes_in(job, false, elements);
+    const size_t encoded = job->encoding != NULL ? bytes_in(job, true, elements) : 0;
+    return plain > encoded ? plain : encoded;
+}
+
+/* So many elements the next order of a job gets: whole rows, where places are encoded. */
 static size_t next_count(const struct gpu_orders *orders, const struct gpu_job *job, uint32_t places)
 {
     const size_t left = job->count - job->issued;
@@ -265,7 +294,9 @@ static size_t next_count(const struct gpu_orders *orders, const struct gpu_job *
     size_t bytes = room / copied_places(job);
     bytes = bytes < 3 * LINE_BYTES ? LINE_BYTES : (bytes - LINE_BYTES) / LINE_BYTES * LINE_BYTES;
     if (bytes > COPIED_BYTES) bytes = COPIED_BYTES;
-    return left < bytes / job->element_bytes ? left : bytes / job->element_bytes;
+    size_t count = bytes / job->element_bytes;
+    if (job->encoding != NULL) count = count < GPU_ROW ? GPU_ROW : count / GPU_ROW * GPU_ROW;
+    return left < count ? left : count;
 }
 
 /* Blocks that have room for one more order each, in turn; false: not so many have. */
@@ -295,12 +326,19 @@ static char *take_place(char **room, size_t bytes, uintptr_t like)
     return place;
 }
 
-/* Memory of the device that takes part, if any does. */
+/* Memory of the device that takes part with elements as they are, if any does. */
 static uintptr_t find_direct(const struct gpu_job *job, size_t offset)
 {
     for (uint32_t i = 0; i < job->destination_count + job->source_count; i++)
-        if (!job->operands[i].is_copied) return (uintptr_t)job->operands[i].address + offset;
+        if (!job->operands[i].is_copied && !job->operands[i].is_encoded)
+            return (uintptr_t)job->operands[i].address + offset;
     return 0;
+}
+
+/* The place of an operand as the device is told of it. */
+static uint64_t pointer_of(const struct gpu_operand *operand, const char *place)
+{
+    return (uintptr_t)place | (operand->is_encoded ? GPU_ENCODED : 0);
 }
 
 /* Writes the pointers of an order, and copies in the sources that are copied. room: in the
@@ -308,32 +346,33 @@ static uintptr_t find_direct(const struct gpu_job *job, size_t offset)
 static void lay_out(const struct gpu_job *job, struct gpu_order *order, char *room,
                     uint64_t *pointers, struct worker_order *told)
 {
-    const size_t offset = order->first * job->element_bytes,
-                 bytes = order->count * job->element_bytes;
-    const uintptr_t like = find_direct(job, offset);
+    const size_t room_each = bytes_at_most(job, order->count);
+    const uintptr_t like = find_direct(job, order->first * job->element_bytes);
     uint32_t destinations = 0;
-    for (uint32_t d = 0; d < job->destination_count; d++)
-        if (!job->operands[d].is_copied)
-            pointers[destinations++] = (uintptr_t)job->operands[d].address + offset;
-    if (job->copies_out) {
-        order->result = take_place(&room, bytes, like);
-        pointers[destinations++] = (uintptr_t)order->result;
+    for (uint32_t d = 0; d < job->destination_count; d++) {
+        const struct gpu_operand *const to = &job->operands[d];
+        char **const result = &order->results[to->is_encoded ? ENCODED : AS_THEY_ARE];
+        if (to->is_copied && *result != NULL) continue;
+        if (to->is_copied) *result = take_place(&room, room_each, to->is_encoded ? 0 : like);
+        pointers[destinations++] = pointer_of(
+            to, to->is_copied ? *result : to->address + bytes_in(job, to->is_encoded, order->first));
     }
     for (uint32_t s = 0; s < job->source_count; s++) {
         const struct gpu_operand *const source = &job->operands[job->destination_count + s];
-        const char *address = source->address + offset;
+        const char *address = source->address + bytes_in(job, source->is_encoded, order->first);
         if (source->is_copied) {
-            char *const place = take_place(&room, bytes, like);
-            kernel_copy(place, address, bytes);
+            char *const place = take_place(&room, room_each, source->is_encoded ? 0 : like);
+            kernel_copy(place, address, bytes_in(job, source->is_encoded, order->count));
             address = place;
         }
-        pointers[destinations + s] = (uintptr_t)address;
+        pointers[destinations + s] = pointer_of(source, address);
     }
     told->reduce = (struct gpu_reduce){.count = order->count,
                                        .factor = job->factor,
                                        .divisor = job->divisor,
                                        .dtype = job->dtype,
                                        .op = job->op,
+                                       .encoding = job->mark,
                                        .source_count = job->source_count,
                                        .destination_count = destinations};
 }
@@ -363,8 +402,8 @@ static bool issue(struct gpu_orders *orders, struct gpu_job *job)
 
     const uint16_t index = orders->idle_orders[orders->idle_order_count - 1];
     struct gpu_order *const order = &orders->orders[index];
-    const size_t room_bytes =
-        pointer_bytes(places) + (size_t)copied_places(job) * bytes_of_place(bytes);
+    const size_t room_bytes = pointer_bytes(places) + (size_t)copied_places(job) *
+                                                          bytes_of_place(bytes_at_most(job, count));
     char *room = NULL;
     if (room_bytes > 0) {
         room = gpu_arena_allocate(&orders->arena, room_bytes, &order->mark);
@@ -374,7 +413,7 @@ static bool issue(struct gpu_orders *orders, struct gpu_job *job)
     order->job = job;
     order->first = job->issued;
     order->count = count;
-    order->result = NULL;
+    order->results[AS_THEY_ARE] = order->results[ENCODED] = NULL;
     order->parts_left = parts;
     order->has_mark = room != NULL;
 
@@ -389,7 +428,7 @@ static bool issue(struct gpu_orders *orders, struct gpu_job *job)
     job->issued += count;
     job->orders_left++;
     for (unsigned p = 0; p < parts; p++) {
-        told.reduce.reserved = worker_share(p, parts);
+        told.reduce.share = worker_share(p, parts);
         tell(orders, teams[p], &told, index);
     }
     orders->turn = (orders->turn + parts) % orders->present_count;
@@ -486,29 +525,81 @@ static uint32_t take_group(struct gpu_orders *orders)
     return index;
 }
 
-static struct gpu_operand operand_of(const void *address, const struct memory_kind *kind)
+static struct gpu_operand operand_of(const void *address, const struct kernel_format *format)
 {
-    return (struct gpu_operand){.address = (char *)(uintptr_t)address, .is_copied = kind == NULL};
+    return (struct gpu_operand){.address = (char *)(uintptr_t)address,
+                                .is_copied = format->memory == NULL,
+                                .is_encoded = format->encoding != NULL};
+}
+
+/* The one encoding of a call's formats; NULL: there is none. */
+static const struct kernel_encoding *encoding_in(const struct kernel_call *call)
+{
+    const struct kernel_formats *const formats = call->formats;
+    if (formats == NULL) return NULL;
+    const struct kernel_encoding *found = formats->through;
+    if (formats->destination.encoding != NULL) found = formats->destination.encoding;
+    if (call->also != NULL && formats->also.encoding != NULL) found = formats->also.encoding;
+    for (unsigned i = 0; i < call->other_count; i++)
+        if (formats->others[i].encoding != NULL) found = formats->others[i].encoding;
+    for (unsigned i = 0; i < call->source_count; i++)
+        if (formats->sources[i].encoding != NULL) found = formats->sources[i].encoding;
+    return found;
 }
 
 static void fill_operands(struct gpu_job *job, const struct kernel_call *call)
 {
+    static const struct kernel_format plain = {NULL, NULL};
     const struct kernel_formats *const formats = call->formats;
     struct gpu_operand *operand = job->operands;
-    *operand++ = operand_of(call->destination, formats != NULL ? formats->destination.memory : NULL);
-    if (call->also != NULL) *operand++ = operand_of(call->also, NULL);
+    *operand++ = operand_of(call->destination, formats != NULL ? &formats->destination : &plain);
+    if (call->also != NULL)
+        *operand++ = operand_of(call->also, formats != NULL ? &formats->also : &plain);
     for (unsigned i = 0; i < call->other_count; i++)
-        *operand++ = operand_of(call->others[i], formats != NULL ? formats->others[i].memory : NULL);
+        *operand++ = operand_of(call->others[i], formats != NULL ? &formats->others[i] : &plain);
     job->destination_count = (uint32_t)(operand - job->operands);
-    job->copies_out = false;
+    job->copies_out[AS_THEY_ARE] = job->copies_out[ENCODED] = false;
     for (uint32_t d = 0; d < job->destination_count; d++)
-        job->copies_out |= job->operands[d].is_copied;
+        job->copies_out[job->operands[d].is_encoded ? ENCODED : AS_THEY_ARE] |=
+            job->operands[d].is_copied;
     job->source_count = call->source_count;
     job->copied_sources = 0;
     for (unsigned i = 0; i < call->source_count; i++) {
-        *operand = operand_of(call->sources[i], formats != NULL ? formats->sources[i].memory : NULL);
+        *operand = operand_of(call->sources[i], formats != NULL ? &formats->sources[i] : &plain);
         job->copied_sources += operand++->is_copied;
     }
+}
+
+/* The elements of a job, and how they are encoded. A message that is passed on as it came is a copy
+ * of bytes. */
+static void fill_elements(struct gpu_job *job, const struct kernel_call *call)
+{
+    job->encoding = encoding_in(call);
+    job->count = call->count;
+    job->dtype = (uint8_t)call->dtype;
+    job->mark = TUTTI_ENCODING_NONE;
+    if (job->encoding != NULL && encoding_moves_bytes(call)) {
+        job->count = kernel_encoded_bytes(job->encoding, call->count);
+        job->dtype = TUTTI_UINT8;
+        job->encoding = NULL;
+        for (uint32_t i = 0; i < job->destination_count + job->source_count; i++)
+            job->operands[i].is_encoded = false;
+        job->copies_out[AS_THEY_ARE] = job->operands[0].is_copied;
+        job->copies_out[ENCODED] = false;
+    } else if (job->encoding != NULL) {
+        job->mark = (uint8_t)(encoding_named(job->encoding) |
+                              (call->formats->through != NULL ? GPU_THROUGH : 0));
+    }
+    job->element_bytes = (uint8_t)dtype_size((enum tutti_dtype)job->dtype);
+}
+
+/* Whether an order of a row fits into the arena. */
+static bool fits_arena(const struct gpu_orders *orders, const struct gpu_job *job)
+{
+    return job->encoding == NULL ||
+           pointer_bytes(places_on_device(job)) +
+                   (size_t)copied_places(job) * bytes_of_place(bytes_at_most(job, GPU_ROW)) <=
+               orders->arena.bytes;
 }
 
 static enum op op_on_device(const struct kernel_call *call)
@@ -557,13 +648,16 @@ void gpu_orders_start(struct gpu_orders *orders, const struct kernel_call *call)
         return;
     }
     job->group = orders->collecting;
-    job->count = call->count;
     job->factor = call->factor;
     job->divisor = call->divisor;
-    job->dtype = (uint8_t)call->dtype;
     job->op = (uint8_t)op_on_device(call);
-    job->element_bytes = (uint8_t)dtype_size(call->dtype);
     fill_operands(job, call);
+    fill_elements(job, call);
+    if (!fits_arena(orders, job)) {
+        give_job_back(orders, job);
+        lose(orders, "a kernel has too many encoded sources and destinations");
+        return;
+    }
     stand_in_line(orders, job);
 }
 
@@ -612,10 +706,13 @@ uint64_t gpu_orders_read(struct gpu_orders *orders, void *destination, const voi
     job->dtype = TUTTI_UINT8;
     job->op = OP_SUM;
     job->element_bytes = 1;
+    job->encoding = NULL;
+    job->mark = TUTTI_ENCODING_NONE;
     job->destination_count = job->source_count = 1;
     job->copied_sources = 0;
     /* Also where the device reaches it: a caller that drops the reading has its memory again. */
-    job->copies_out = true;
+    job->copies_out[AS_THEY_ARE] = true;
+    job->copies_out[ENCODED] = false;
     job->operands[0] = (struct gpu_operand){.address = destination, .is_copied = true};
     job->operands[1] = (struct gpu_operand){.address = (char *)(uintptr_t)source};
     stand_in_line(orders, job);

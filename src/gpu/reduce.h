@@ -2,7 +2,8 @@
  * clang) and for the host (tests/gpu/twins.c), where it is what tests compare with and what a
  * stand-in for a device runs.
  *
- * Gives the bits of kernel/kernel.h's scalar twin, but for the sign and the payload of NaN. Sources
+ * Gives the bits of kernel/kernel.h's scalar twin, and those of the scalar codecs (encoding/codec.h),
+ * but for the sign and the payload of NaN that were computed. Sources
  * are read, and destinations stored, past the cache of a multiprocessor: another one, another
  * process or the CPU may have written, or read next, what lies there.
  */
@@ -17,12 +18,20 @@ struct gpu_reduce {
     double factor;  /* as in kernel_call */
     uint32_t divisor;
     uint8_t dtype, op; /* enum tutti_dtype; enum op, of the builtin ones */
-    uint16_t reserved;
+    uint8_t encoding;  /* enum tutti_encoding, perhaps with GPU_THROUGH; 0: nothing is encoded */
+    uint8_t share;     /* of a worker's order; else 0 */
     uint32_t source_count, destination_count; /* at least 1 each */
     /* As uint64_t, behind this struct: first the destinations, then the sources; addresses as the
-     * device knows them, of any alignment to whole elements. A destination may equal a source;
-     * otherwise nothing overlaps. */
+     * device knows them, of any alignment to whole elements, some of them with GPU_ENCODED. A
+     * destination may equal a source; otherwise nothing overlaps. */
 };
+
+/* A sum of float32, bfloat16 or float16 with an encoding may have places that are encoded, of any
+ * alignment, which begin with a unit. encoding_reduce.c does the same on a CPU. It goes by rows:
+ * whole units of every encoding. */
+enum { GPU_ROW = 128 }; /* elements */
+#define GPU_ENCODED (UINT64_C(1) << 63) /* in a pointer: this place is */
+#define GPU_THROUGH 0x80u /* in `encoding`: all places get what the result is after it was encoded and decoded */
 
 /* Does the part of thread `thread` of `threads`: together they do all. On the host one thread of
  * one does. No barrier within.

@@ -30,7 +30,9 @@
 #if defined(__CUDA_ARCH__)
 #pragma clang force_cuda_host_device begin
 #endif
+#include "encoding/codec_element.h"
 #include "kernel/kernel_element.h"
+#include "tutti/encode.h"
 #if defined(__CUDA_ARCH__)
 #pragma clang force_cuda_host_device end
 #endif
@@ -285,9 +287,8 @@ DEVICE_FUNCTION uint64_t reduce_store_float16(const struct reduce_work *work, fl
     return code;
 }
 
-DEVICE_FUNCTION struct reduce_float8 reduce_float8_of(const struct reduce_work *work)
+DEVICE_FUNCTION struct reduce_float8 reduce_float8_of(bool is_e4m3)
 {
-    const bool is_e4m3 = work->reduce->dtype == TUTTI_FLOAT8_E4M3;
     const uint32_t mantissa_bits = is_e4m3 ? 3 : 2,
                    least = is_e4m3 ? EXPONENT_LEAST(4) : EXPONENT_LEAST(5);
     struct reduce_float8 f;
@@ -304,25 +305,36 @@ DEVICE_FUNCTION struct reduce_float8 reduce_float8_of(const struct reduce_work *
 
 /* The formats of 8 bits have one loop: they are parts of binary16, but for one's largest exponent,
  * which holds numbers, and its scale. */
-DEVICE_FUNCTION float reduce_load_float8(const struct reduce_work *work, uint64_t lane)
+DEVICE_FUNCTION float reduce_widen_float8(struct reduce_float8 f, uint32_t byte)
 {
-    const struct reduce_float8 f = reduce_float8_of(work);
-    const uint32_t code = lane & 0x7f, sign = lane >> 7 & 1;
-    const float a = f.scale * reduce_load_float16(work, sign << 15 | code << f.shift);
+    const uint32_t code = byte & 0x7f, sign = byte >> 7 & 1;
+    const float a = f.scale * reduce_load_float16(NULL, sign << 15 | code << f.shift);
     return code == 0x7f ? float32_of_bits(FLOAT32_INFINITY | FLOAT32_QUIET) : a;
 }
 
 /* narrow_one of kernel_element.h without branches: adding the number whose last bit is the format's
  * smallest one rounds denormals, as the default rounding of floats is the one that is wanted. */
-DEVICE_FUNCTION uint64_t reduce_store_float8(const struct reduce_work *work, float a)
+DEVICE_FUNCTION uint32_t reduce_narrow_float8(struct reduce_float8 f, float a)
 {
-    const struct reduce_float8 f = reduce_float8_of(work);
     const uint32_t bits = float32_bits(a), magnitude = bits & 0x7fffffffu, sign = bits >> 31;
     const uint32_t normal = ((magnitude + f.half + (magnitude >> f.cut & 1u)) >> f.cut) - f.bias;
     const uint32_t denormal =
         float32_bits(float32_of_bits(magnitude) + float32_of_bits(f.coarse)) - f.coarse;
     const uint32_t code = magnitude < f.least ? denormal : normal;
     return (a != a ? 0x7fu : code < f.largest ? code : f.largest) | sign << 7;
+}
+
+DEVICE_FUNCTION bool reduce_is_e4m3(const struct reduce_work *work)
+{
+    return work->reduce->dtype == TUTTI_FLOAT8_E4M3;
+}
+DEVICE_FUNCTION float reduce_load_float8(const struct reduce_work *work, uint64_t lane)
+{
+    return reduce_widen_float8(reduce_float8_of(reduce_is_e4m3(work)), (uint32_t)lane);
+}
+DEVICE_FUNCTION uint64_t reduce_store_float8(const struct reduce_work *work, float a)
+{
+    return reduce_narrow_float8(reduce_float8_of(reduce_is_e4m3(work)), a);
 }
 
 DEVICE_FUNCTION bool reduce_is_power(uint32_t divisor)
@@ -603,6 +615,8 @@ DEVICE_FUNCTION bool reduce_is_bitwise(enum op op)
     return op == OP_BAND || op == OP_BOR || op == OP_BXOR;
 }
 
+#include "gpu/encoded_run.h"
+
 /* See reduce.h. A kernel calls it at one place: each is a copy of all this, which a driver
  * compiles. */
 DEVICE_FUNCTION void gpu_reduce_run(const struct gpu_reduce *reduce, const uint64_t *pointers,
@@ -647,6 +661,10 @@ DEVICE_FUNCTION void gpu_reduce_run(const struct gpu_reduce *reduce, const uint6
                 is_float && reduce_is_power(reduce->divisor) ? REDUCE_SCALE : REDUCE_DIVIDE;
         else if (is_float && reduce->factor != 0)
             work.finish = REDUCE_SCALE;
+    }
+    if (reduce->encoding != TUTTI_ENCODING_NONE) {
+        gpu_encoded_run(&work);
+        return;
     }
     const uint64_t bytes = reduce->count * element_bytes;
     if (reduce_is_bitwise(work.op) || (work.source_count == 1 && work.finish == REDUCE_PLAIN)) {

@@ -79,7 +79,7 @@ enum worker_state {
 
 /* One part of an order, for one team. */
 struct worker_order {
-    struct gpu_reduce reduce; /* `reserved`: worker_share */
+    struct gpu_reduce reduce; /* `share`: worker_share */
     union {
         uint64_t pointers[WORKER_POINTERS]; /* as behind a struct gpu_reduce */
         uint64_t elsewhere; /* address of the pointers, if they are more than that */
@@ -88,9 +88,9 @@ struct worker_order {
 
 /* Part `part` of `parts`: every `parts`th row of what a block has under way at once; 1 to
  * WORKER_TEAMS_MAX parts. */
-static inline uint16_t worker_share(uint32_t part, uint32_t parts)
+static inline uint8_t worker_share(uint32_t part, uint32_t parts)
 {
-    return (uint16_t)(parts << 8 | part);
+    return (uint8_t)(parts << 4 | part);
 }
 
 struct worker_slot {

@@ -40,8 +40,6 @@ struct worker_shared {
 
 #if defined(__CUDA_ARCH__)
 
-enum { WORKER_WARP = 32 };
-
 /* Whether it holds for all threads of the warp, all of which ask. */
 DEVICE_FUNCTION bool worker_all(bool mine)
 {
@@ -85,8 +83,6 @@ DEVICE_FUNCTION const uint64_t *worker_reach(uint64_t address, uint64_t bytes)
 
 #else
 
-enum { WORKER_WARP = 1 };
-
 DEVICE_FUNCTION bool worker_all(bool mine)
 {
     return mine;
@@ -126,7 +122,7 @@ DEVICE_FUNCTION bool worker_look(const struct worker_place *place, uint64_t slot
                                  struct worker_shared *shared, uint32_t number, bool *must_leave)
 {
     bool is_there = true, may_stay = true;
-    for (uint32_t w = device_thread(); w <= WORKER_WORDS; w += WORKER_WARP) {
+    for (uint32_t w = device_thread(); w <= WORKER_WORDS; w += DEVICE_WARP) {
         const uint64_t word =
             worker_load(w < WORKER_WORDS ? slot + w * sizeof(uint64_t)
                                          : place->control + offsetof(struct worker_control, end));
@@ -154,7 +150,7 @@ DEVICE_FUNCTION bool worker_look_inside(const struct worker_place *place,
     const uint64_t count = worker_load(place->inbox + offsetof(struct worker_inbox, member_count));
     const uint32_t found = worker_first((uint32_t)(count >> 32)); /* threads may see several */
     bool is_there = found != *number, may_stay = true;
-    for (uint32_t w = device_thread(); w <= WORKER_WORDS; w += WORKER_WARP) {
+    for (uint32_t w = device_thread(); w <= WORKER_WORDS; w += DEVICE_WARP) {
         const uint64_t word =
             worker_load(w < WORKER_WORDS ? slot + w * sizeof(uint64_t)
                                          : place->inbox + offsetof(struct worker_inbox, end));
@@ -208,7 +204,7 @@ DEVICE_FUNCTION void worker_pass_on(const struct worker_place *place, struct wor
     const uint32_t members =
         (uint32_t)(device_load64_acquire(place->inbox + offsetof(struct worker_inbox, tickets)) -
                    (place->serial - 1) * place->team_size);
-    for (uint32_t w = device_thread(); w < WORKER_WORDS; w += WORKER_WARP)
+    for (uint32_t w = device_thread(); w < WORKER_WORDS; w += DEVICE_WARP)
         device_store64_release(slot + w * sizeof(uint64_t),
                                (uint64_t)number << 32 | shared->words[w]);
     if (device_thread() != 0) return;
@@ -306,7 +302,7 @@ DEVICE_FUNCTION void worker_run(uint64_t home)
     }
     for (;;) {
         if (place.member == 0) number++;
-        if (thread < WORKER_WARP) {
+        if (thread < DEVICE_WARP) {
             const bool must_leave = worker_wait(&place, &shared, &number);
             if (place.member == 0 && !must_leave && place.team_size > 1)
                 worker_pass_on(&place, &shared, number);
@@ -321,8 +317,8 @@ DEVICE_FUNCTION void worker_run(uint64_t home)
         if (place.member == 0) place.done += members - 1;
         if (place.member < members) {
             /* Teams share it out by rows, whichever of them has how many members. */
-            const uint32_t share = shared.order.reduce.reserved >> 8, parts = share * members,
-                           part = (shared.order.reduce.reserved & 0xff) + share * place.member;
+            const uint32_t share = shared.order.reduce.share >> 4, parts = share * members,
+                           part = (shared.order.reduce.share & 0xf) + share * place.member;
             gpu_reduce_run(&shared.order.reduce, worker_pointers(&shared), part * threads + thread,
                            parts * threads);
         }

@@ -84,19 +84,17 @@ bug 'an operation is done while kernels run' "$computing" \
     '    if (!start_is_finished(operation, flight->group)) return false;' \
     '    start_is_finished(operation, flight->group);'
 bug 'results in the arena are copied out too early' "$orders" \
-    'if (copies_out && order->result != NULL)' \
-    'if (false)' \
+    'if (copies_out && !group->is_dropped)' \
+    'if (copies_out && group->is_dropped)' \
     '    orders->turn = (orders->turn + parts) % orders->present_count;' \
     '    orders->turn = (orders->turn + parts) % orders->present_count;
-    for (uint32_t d = 0; order->result != NULL && d < job->destination_count; d++)
-        if (job->operands[d].is_copied)
-            kernel_copy(job->operands[d].address + order->first * job->element_bytes, order->result, bytes);'
+    copy_out(job, order);'
 bug 'a rank alone does not wait for its copies' "$on_device" \
     'while (!executor->ops->is_finished(executor, group)) {' \
     'while (false) {'
 worker_bug 'teams share an order out by how many members each has' \
-    'part = (shared.order.reduce.reserved & 0xff) + share * place.member;' \
-    'part = (shared.order.reduce.reserved & 0xff) * members + place.member;'
+    'part = (shared.order.reduce.share & 0xf) + share * place.member;' \
+    'part = (shared.order.reduce.share & 0xf) * members + place.member;'
 
 # -------------------------------------------------------------------------------------------------- memory
 bug 'what is posted is copied by this CPU' "$send" \

@@ -23,13 +23,13 @@ worker_bug() {
 }
 
 bug 'results are not copied out' "$orders" \
-    'if (copies_out && order->result != NULL)' \
-    'if (false)'
+    'if (copies_out && !group->is_dropped)' \
+    'if (copies_out && group->is_dropped)'
 bug 'only the first destination is copied out' "$orders" \
-    '            if (job->operands[d].is_copied)
-                kernel_copy(' \
-    '            if (job->operands[d].is_copied && d == 0)
-                kernel_copy('
+    '        if (to->is_copied)
+            kernel_copy(to->address' \
+    '        if (to->is_copied && d == 0)
+            kernel_copy(to->address'
 bug 'room in the arena is given back when the first part is done' "$orders" \
     '            if (--orders->orders[index].parts_left == 0) finish_order(orders, index, true);' \
     '            if (orders->orders[index].has_mark) gpu_arena_give_back(&orders->arena, orders->orders[index].mark);
