@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/option.h"
 #include "base/status.h"
 #include "os/clock.h"
 
@@ -107,8 +108,10 @@ enum tutti_status elastic_folder_store_open(const char *folder, struct tutti_sto
 
 void elastic_folder_store_sign(struct elastic_folder_store *store)
 {
-    char key[64];
-    snprintf(key, sizeof key, "tutti/member/%ld", (long)getpid());
+    char key[160];
+    const char *const name = option_text(OPTION_ELASTIC_MEMBER);
+    if (name == NULL) return; /* nobody wants to know */
+    snprintf(key, sizeof key, "tutti/member/%.100s", name);
     if (set(store, key, "", 1) != 0)
         log_write(LOG_INFO, "elastic: cannot write into %s: %s", store->folder, strerror(errno));
 }

@@ -139,6 +139,8 @@
     X(LAUNCH, ELASTIC_JOIN, BOOLEAN, "0",                                                                                           \
       "`1`: this process joins an [elastic loop](../how-to/elastic.md) that has begun; `tutti-run --elastic` sets it for "          \
       "processes that it starts later.")                                                                                            \
+    X(LAUNCH, ELASTIC_MEMBER, TEXT("a name"), "",                                                                                   \
+      "The name by which this process says there that it belongs to the team; `tutti-run --elastic` gives each start another one.") \
     X(LAUNCH, PODS, COUNT(1, 65536), "",                                                                                            \
       "The number of pods in an [Indexed Job](../how-to/launchers.md#an-indexed-job-or-jobset) of Kubernetes.")                     \
     X(LAUNCH, RANKS_PER_POD, COUNT(1, 65536), "", "The number of ranks in each pod of an Indexed Job.")                             \

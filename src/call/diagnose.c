@@ -339,13 +339,32 @@ static bool fail_silent(struct tutti_comm *comm, const struct call_request *requ
     return true;
 }
 
+/* An absentee that is in another call may wait for a third rank there: that rank is to blame. */
+static bool fail_chain(struct tutti_comm *comm, const struct call_request *request, int absent,
+                       uint64_t now_ns)
+{
+    char who[128], between[128];
+    struct board_finding finding;
+    if (absent < 0 || !known_to_be_in_call(&comm->health, absent) ||
+        !report_find(comm, request, now_ns, &finding) || finding.rank == absent ||
+        finding.rank == comm->team.rank)
+        return false;
+    health_name_rank(&comm->health, finding.rank, who, sizeof who);
+    health_name_rank(&comm->health, absent, between, sizeof between);
+    call_fail(comm, &request->base, TUTTI_TIMEOUT, finding.rank,
+              "%s %s, and %s waits for it in another call; deadline of %.3g s", who,
+              finding.is_stopped ? "does not run" : "is late", between,
+              (double)request->call->timeout_ns * 1e-9);
+    return true;
+}
+
 static void fail_late(struct tutti_comm *comm, struct call_request *request)
 {
     const double seconds = (double)request->call->timeout_ns * 1e-9;
     const uint64_t now_ns = clock_now_ns();
     char who[128], trouble[COMM_TROUBLE_MAX];
     const int r = absentee(comm, request);
-    if (fail_silent(comm, request, r, now_ns)) return;
+    if (fail_silent(comm, request, r, now_ns) || fail_chain(comm, request, r, now_ns)) return;
     if (r >= 0) {
         health_name_rank(&comm->health, r, who, sizeof who);
         remote_trouble(&comm->health, r, trouble);

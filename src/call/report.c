@@ -101,7 +101,7 @@ static bool find_hearsay(const struct tutti_comm *comm, const struct call_reques
     return false;
 }
 
-static bool find(struct tutti_comm *comm, const struct call_request *request, uint64_t now_ns,
+bool report_find(struct tutti_comm *comm, const struct call_request *request, uint64_t now_ns,
                  struct board_finding *finding)
 {
     const int peer = operation_waits_for(&request->operation);
@@ -188,7 +188,7 @@ void report_call(struct tutti_comm *comm, struct call_request *request, uint64_t
     struct board_finding finding;
     if (now_ns < report->listens_until_ns || now_ns - report->looked_ns < LOOK_APART_NS) return;
     report->looked_ns = now_ns;
-    const bool is_found = find(comm, request, now_ns, &finding);
+    const bool is_found = report_find(comm, request, now_ns, &finding);
     const int whom = is_found ? finding.rank : operation_waits_for(&request->operation);
     recorder_set_stopped(&comm->health.recorder, request->base.sequence, whom,
                          is_found && finding.is_stopped);

@@ -7,6 +7,7 @@
 
 struct tutti_comm;
 struct call_request;
+struct board_finding;
 
 /* The last line about a rank that holds up a call. */
 struct report_call {
@@ -24,6 +25,9 @@ bool call_has_not_begun(const struct tutti_comm *comm, const struct call_request
 /* A rank that is known to have called it and to wait for its gate: `peer` (or -1), which this one
  * waits for, else the first; -1: none. */
 int call_rank_at_gate(const struct tutti_comm *comm, const struct call_request *request, int peer);
+/* Whether it is known for which rank the call waits in the end; that rank may wait for nobody. */
+bool report_find(struct tutti_comm *comm, const struct call_request *request, uint64_t now_ns,
+                 struct board_finding *finding);
 /* Looks, now and then, for the rank that holds up a call that has waited long, and says so once. */
 void report_call(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
 /* At every look at a call, whatever it waits for: that this rank runs. */

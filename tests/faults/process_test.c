@@ -352,6 +352,54 @@ static void a_deadline_says_that_a_rank_does_not_run(void **state)
     }
 }
 
+/* Rank 2 does not run. Rank 1 waits for it in a reduce, and rank 0, which is through with that, waits for
+ * rank 1 in a barrier, whose deadline comes first. */
+static int wait_behind_a_rank_that_waits(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                         void *context)
+{
+    (void)size, (void)seed, (void)context;
+    const pid_t self = getpid();
+    struct tutti_failure failure = {.size_bytes = sizeof failure};
+    int32_t data = 1, sum;
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (rank == 2) {
+        const pid_t other = fork();
+        RANKS_EXPECT(other >= 0);
+        if (other == 0) {
+            while (!atomic_load(&shared->is_told) && getppid() == self) ranks_nap_ms(10);
+            kill(self, SIGCONT);
+            _exit(0);
+        }
+        raise(SIGSTOP);
+        waitpid(other, NULL, 0);
+        return 0;
+    }
+    if (rank == 1) ranks_nap_ms(1000);
+    enum tutti_status status = tutti_reduce(&data, &sum, 1, TUTTI_INT32, TUTTI_SUM, 1, comm);
+    if (status == TUTTI_OK) status = tutti_barrier(comm);
+    if (rank == 0) atomic_store(&shared->is_told, true);
+    if (rank == 0) printf("%s\n", tutti_error_message());
+    RANKS_EXPECT(tutti_comm_failure(comm, &failure) == TUTTI_OK);
+    RANKS_EXPECT(status == TUTTI_TIMEOUT && failure.culprit == 2);
+    return 0;
+}
+
+static void a_deadline_names_the_rank_for_which_others_wait_in_the_end(void **state)
+{
+    (void)state;
+    struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
+    comm_options.timeout_ns = 6000000000u;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 60000, .comm_options = &comm_options};
+    for (int hosts = 1; hosts <= 3; hosts += 2) {
+        memset(shared, 0, sizeof *shared);
+        if (hosts > 1) setenv("TUTTI_TEST_HOSTS", "3", 1);
+        const int bad = ranks_run(3, &options, wait_behind_a_rank_that_waits, NULL);
+        unsetenv("TUTTI_TEST_HOSTS");
+        assert_int_equal(bad, 0);
+    }
+}
+
 /* ---------------------------------------------------------------------------- one rank of a job */
 
 /* Of the clock that /proc/uptime shows, too. */
@@ -411,6 +459,7 @@ int main(int argument_count, char **arguments)
         cmocka_unit_test(who_is_late_on_another_host_is_named_with_its_last_call),
         cmocka_unit_test(who_did_not_run_itself_names_nobody_else),
         cmocka_unit_test(a_deadline_says_that_a_rank_does_not_run),
+        cmocka_unit_test(a_deadline_names_the_rank_for_which_others_wait_in_the_end),
     };
     setenv("TUTTI_LOG", "warn", 1);
     setenv("TUTTI_SECRET", "a secret of these tests alone", 1);

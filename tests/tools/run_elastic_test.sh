@@ -51,6 +51,14 @@ without_a_team_the_job_ends() {
     expect "code of a lost team" 137 "$code"
 }
 
+# Hosts may have a common directory, and processes with equal pids.
+a_member_of_another_host_with_the_same_pid_is_no_member_here() {
+    # shellcheck disable=SC2016
+    tutti -n 2 --elastic 1 --grace 0.2 sh -c ': >"$TUTTI_ELASTIC_STORE/tutti.member.$$"; [ $RANK = 1 ] && exit 7; sleep 60'
+    expect code 7 "$code"
+    grep -q 'starting it again' err && fail "$(cat err)"
+}
+
 too_few_ranks_end_the_job() {
     tutti -n 3 --elastic 3 --restarts 0 --grace 0.2 "$example" 200 60:1
     expect code 137 "$code"

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/option.h"
+#include "bootstrap/interface.h"
 
 #define SHORT_LIFE_NS UINT64_C(5000000000)
 #define PAUSE_NS UINT64_C(100000000)
@@ -44,14 +46,35 @@ void elastic_remove_store(const char *path)
     rmdir(path);
 }
 
-bool elastic_is_member(pid_t pid)
+bool elastic_make_name(char name[ELASTIC_NAME_BYTES])
+{
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) return false;
+    snprintf(name, ELASTIC_NAME_BYTES, "%016llx", (unsigned long long)number);
+    return true;
+}
+
+bool elastic_is_member(const char *name)
 {
     const char *const folder = option_text(OPTION_ELASTIC_STORE);
     char path[PATH_MAX];
     struct stat status;
     return folder != NULL &&
-           snprintf(path, sizeof path, "%s/tutti.member.%ld", folder, (long)pid) < PATH_MAX &&
+           snprintf(path, sizeof path, "%s/tutti.member.%s", folder, name) < PATH_MAX &&
            stat(path, &status) == 0;
+}
+
+bool elastic_is_cut_off(const char *master_address)
+{
+    struct interface interfaces[INTERFACES_MAX];
+    struct net_address master;
+    size_t count = 0;
+    if (net_address_parse(master_address, &master) && net_address_is_loopback(&master))
+        return false;
+    if (interface_list(interfaces, INTERFACES_MAX, &count) != TUTTI_OK) return false;
+    for (size_t i = 0; i < count; i++)
+        if (interfaces[i].is_up && !interfaces[i].is_loopback) return false;
+    return true;
 }
 
 int elastic_watch(void)
@@ -96,10 +119,11 @@ bool elastic_read_address(unsigned char address[ADDRESS_BYTES])
 /* Whole or not at all, as its readers expect. */
 bool elastic_write_address(const unsigned char address[ADDRESS_BYTES])
 {
-    char path[PATH_MAX], fresh[PATH_MAX], ending[40];
-    snprintf(ending, sizeof ending, ".from.%ld", (long)getpid());
+    char path[PATH_MAX], fresh[PATH_MAX], name[ELASTIC_NAME_BYTES], ending[40];
+    if (!elastic_make_name(name)) return false;
+    snprintf(ending, sizeof ending, ".from.%s", name);
     if (!address_path("", path) || !address_path(ending, fresh)) return false;
-    const int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return false;
     const bool is_written = write(fd, address, ADDRESS_BYTES) == ADDRESS_BYTES;
     if (close(fd) == 0 && is_written && rename(fresh, path) == 0) return true;

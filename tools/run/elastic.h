@@ -1,8 +1,9 @@
 /* elastic.h - a job that goes on when ranks die (--elastic): which ranks are started again, and when.
  *
  * Ranks and processes that join find each other in a directory (TUTTI_ELASTIC_STORE). A process that
- * has become a rank leaves a file there, by its pid: as long as one of these runs, a process that is
- * started again finds a team to join. A team that lets processes in leaves its address there, in one
+ * has become a rank leaves a file there, by a name that its start alone has, as hosts that share the
+ * directory may have equal pids: as long as one of these runs, a process that is started again finds a
+ * team to join. A team that lets processes in leaves its address there, in one
  * file. On several hosts each host has its own directory, and the address goes from host to host.
  */
 #ifndef TUTTI_TOOLS_RUN_ELASTIC_H
@@ -21,8 +22,13 @@ bool elastic_make_store(char path[ELASTIC_STORE_BYTES]);
 /* Removes what was made; "" is allowed. */
 void elastic_remove_store(const char *path);
 
-/* Whether the process is, or was, a rank of the team. */
-bool elastic_is_member(pid_t pid);
+/* A new name for a start of a rank. False: with errno. */
+enum { ELASTIC_NAME_BYTES = 20 };
+bool elastic_make_name(char name[ELASTIC_NAME_BYTES]);
+/* Whether the process of that name is, or was, a rank of the team. */
+bool elastic_is_member(const char *name);
+/* Whether this host has no interface that is up, and ranks need one: none of them can start. */
+bool elastic_is_cut_off(const char *master_address);
 
 /* A descriptor that is readable when a file has come into the directory; -1 with errno. */
 int elastic_watch(void);

@@ -49,6 +49,8 @@ struct rank {
     bool just_ended;
     int status; /* as from waitpid, once it has ended */
     int restart_count;
+    bool is_cut_off;                    /* its last start failed because its host has no network */
+    char name[ELASTIC_NAME_BYTES];      /* of its last start, in an elastic job */
     uint64_t started_ns, restart_at_ns; /* 0: not to be started again */
     struct stream *streams[2];          /* stdout and stderr, or NULL */
 };
@@ -153,9 +155,11 @@ static void set_number(const char *name, int number)
     setenv(name, text, 1);
 }
 
-static void set_environment(const struct run_options *options, int index, bool joins)
+static void set_environment(const struct keeper *keeper, int index, bool joins)
 {
+    const struct run_options *const options = keeper->options;
     if (options->elastic_min > 0) set_number(option_names.ELASTIC_JOIN, joins);
+    if (options->elastic_min > 0) setenv(option_names.ELASTIC_MEMBER, keeper->ranks[index].name, 1);
     set_number(option_names.RANK, options->ranks[index]);
     set_number(option_names.SIZE, options->size);
     setenv(option_names.JOB_ID, options->job_id, 1);
@@ -217,7 +221,7 @@ static struct start_error become_rank(const struct keeper *keeper, int index, pi
         return (struct start_error){STEP_SETUP, errno};
     if (options->pin && pin_to_core(keeper, index) != 0)
         return (struct start_error){STEP_PIN, errno};
-    set_environment(options, index, is_spare || !is_first);
+    set_environment(keeper, index, is_spare || !is_first);
     setrlimit(RLIMIT_NOFILE, &keeper->files_before);
     sigprocmask(SIG_SETMASK, &options->signals_before, NULL);
     execvp(options->program, options->arguments);
@@ -302,6 +306,10 @@ static bool start_rank(struct keeper *keeper, int index)
             error.error = errno;
             goto close_pipes;
         }
+    }
+    if (keeper->options->elastic_min > 0 && !elastic_make_name(rank->name)) {
+        error.error = errno;
+        goto close_pipes;
     }
     pid_t keeper_pid = getpid();
     rank->pid = fork();
@@ -445,7 +453,7 @@ static int count_members(const struct keeper *keeper)
 {
     int count = 0;
     for (int i = 0; i < keeper->options->rank_count; ++i)
-        count += keeper->ranks[i].running && elastic_is_member(keeper->ranks[i].pid);
+        count += keeper->ranks[i].running && elastic_is_member(keeper->ranks[i].name);
     return count;
 }
 
@@ -488,6 +496,23 @@ static void take_address(struct keeper *keeper)
                    keeper->options->host, strerror(errno));
 }
 
+/* A start that could not succeed counts for nothing: the rank is started again as soon as its host has a network.
+ */
+static bool waits_for_network(struct keeper *keeper, int index, uint64_t now)
+{
+    struct rank *const rank = &keeper->ranks[index];
+    const bool was_cut_off = rank->is_cut_off;
+    rank->is_cut_off = has_conductor(keeper) && !elastic_is_member(rank->name) &&
+                       elastic_is_cut_off(keeper->options->master_address);
+    if (!rank->is_cut_off) return false;
+    rank->restart_at_ns = now + SECOND_NS;
+    if (!was_cut_off)
+        outlet_say(&keeper->outlet,
+                   "%s has not started, as its host has no network; trying again until it has",
+                   name_process(keeper, index).text);
+    return true;
+}
+
 /* Whether the job goes on without the rank that has failed, or with it once more. */
 static bool goes_on(struct keeper *keeper, int index, uint64_t now)
 {
@@ -497,6 +522,7 @@ static bool goes_on(struct keeper *keeper, int index, uint64_t now)
     if (options->elastic_min == 0 || keeper->phase != RUNNING || keeper->ending_order_count > 0 ||
         !(keeper->has_team || count_members(keeper) > 0))
         return false;
+    if (waits_for_network(keeper, index, now)) return true;
     const bool again = rank->restart_count < options->restart_max;
     if (!again && !has_conductor(keeper) && count_alive(keeper) < options->elastic_min)
         return false;
