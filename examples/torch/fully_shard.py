@@ -1,4 +1,6 @@
-"""FSDP2: parameters, gradients and the optimizer's state are cut among the ranks, and come together layer by layer."""
+"""FSDP2: parameters, gradients and the optimizer's state are cut among the ranks, and come together layer by layer.
+
+With --replicas N they are cut among the ranks of each of N replicas (HSDP)."""
 
 import argparse
 
@@ -10,11 +12,15 @@ from torch.distributed.fsdp import fully_shard
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--backend", default="tutti")
+parser.add_argument("--replicas", type=int, default=1)
 arguments = parser.parse_args()
 
 dist.init_process_group(arguments.backend)
 rank, size = dist.get_rank(), dist.get_world_size()
-mesh = init_device_mesh("cpu", (size,))
+if arguments.replicas == 1:
+    mesh = init_device_mesh("cpu", (size,))
+else:
+    mesh = init_device_mesh("cpu", (arguments.replicas, size // arguments.replicas), mesh_dim_names=("replica", "shard"))
 
 torch.manual_seed(1)
 model = nn.Sequential(*[nn.Sequential(nn.Linear(30, 30), nn.Tanh()) for _ in range(3)])

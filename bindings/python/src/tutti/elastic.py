@@ -176,6 +176,7 @@ class Loop:
         self._comm: Optional[Communicator] = None
         self._error: Optional[Error] = None
         self._generation = -1
+        self._batch = (0, 0, 0)
         self._arrays = {name: Side(array, name, None, True) for name, array in arrays.items()}
         self._shards = {name: (np.dtype(kind), integer(name, count, 1, Status.INVALID_OPTIONS, SIZE_MAX))
                         for name, (kind, count) in (shards or {}).items()}
@@ -291,6 +292,7 @@ class Loop:
         if library.elastic_comm(self._pointer) != before or found.generation != self._generation:
             self._let_go()
         self._generation = found.generation
+        self._batch = (found.epoch, found.batch_first, found.batch_count)
         if found.is_over:
             return None
         return Step(
@@ -303,6 +305,12 @@ class Loop:
             found.size,
             found.attempt,
         )
+
+    def share(self, place: int, count: int) -> "npt.NDArray[np.int64]":
+        """The samples of this step at a place of 0 to count - 1, if so many shared them and not all ranks of the team."""
+        epoch, first, batch = self._batch
+        begin, end = batch * place // count, batch * (place + 1) // count
+        return self._samples(epoch, first + begin, end - begin)
 
     def _samples(self, epoch: int, first: int, count: int) -> "npt.NDArray[np.int64]":
         numbers = (library.elastic_sample(self._pointer, epoch, first + i) for i in range(count))

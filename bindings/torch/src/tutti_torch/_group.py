@@ -172,6 +172,10 @@ class TuttiGroup(ProcessGroup):
         except tutti.Error as error:
             raise as_runtime_error(error) from error.__cause__
         self._state = self.communicator._state
+        self._take(store, rank, size, timeout, encodings)
+
+    def _take(self, store: Any, rank: int, size: int, timeout: timedelta, encodings: Optional[str]) -> None:
+        """All but the communicator, which hybrid.py changes while the group lives on."""
         self._rank, self._size = rank, size
         self._store = store
         self._encodings = encodings
