@@ -22,7 +22,7 @@ enum tutti_status elastic_sick_open(struct tutti_elastic *e,
 void elastic_sick_close(struct tutti_elastic *e);
 /* There is a new communicator. */
 enum tutti_status elastic_sick_follow(struct tutti_elastic *e);
-/* A process has joined: what was known of ranks may be of others. */
+/* A process has joined: this rank forgets all ranks, since their numbers may be those of others now. */
 void elastic_sick_forget(struct tutti_elastic *e);
 
 /* Looks at all ranks, if it is time to; `done`: how this rank's work in the step ended. Whether this rank has no

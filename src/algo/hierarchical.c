@@ -14,8 +14,8 @@
  * `hierarchical`: every rank of a host drives a *rail*, its shard's way across hosts, so that all
  * network cards of a host are busy.  With racks the middle part is the same once more, between the
  * hosts of a rack.  `hierarchical_ring` uses rings above the host instead of circulant graphs.
- * `hierarchical_direct` sends sums straight to their owners on each level: what links round
- * (plan/rounding.h) is then rounded once a level.  `hierarchical_tree`: one leader a team, for few
+ * `hierarchical_direct` sends sums straight to their owners on each level: links that round
+ * (plan/rounding.h) then round a sum once a level.  `hierarchical_tree`: one leader a team, for few
  * bytes.
  *
  * Cost for N hosts of L ranks (a = alpha, b = beta across hosts; the work in a host comes on top,

@@ -33,7 +33,7 @@ finish() {
 leave_nothing finish clean_up_cluster "$cluster" "$work"
 cd "$work" || exit 1
 
-# As ssh. What goes to the host "far" and comes from it passes processes whose pids are in the file network: while these are stopped, nothing arrives,
+# As ssh. All bytes to the host "far" and from it pass processes whose pids are in the file network: while these are stopped, nothing arrives,
 # and no connection ends. Their agent is not in the group of the local side.
 cat >rsh <<SHELL
 #!/bin/bash

@@ -62,7 +62,7 @@ static int call_team(const struct sockaddr_in *team)
     return -1;
 }
 
-/* What has come from one end goes to the other one. False: an end is closed. */
+/* Passes on the bytes that have come from one end to the other one. False: an end is closed. */
 static bool pass_on(struct tap *tap, int from)
 {
     unsigned char bytes[RECORDED_MAX];
