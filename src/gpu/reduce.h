@@ -29,9 +29,10 @@ struct gpu_reduce {
 /* A sum of float32, bfloat16 or float16 with an encoding may have places that are encoded, of any
  * alignment, which begin with a unit. encoding_reduce.c does the same on a CPU. It goes by rows:
  * whole units of every encoding. */
-enum { GPU_ROW = 128 }; /* elements */
+enum { GPU_ROW = 128 };                 /* elements */
 #define GPU_ENCODED (UINT64_C(1) << 63) /* in a pointer: this place is */
-#define GPU_THROUGH 0x80u /* in `encoding`: all places get what the result is after it was encoded and decoded */
+#define GPU_THROUGH \
+    0x80u /* in `encoding`: all places get what the result is after it was encoded and decoded */
 
 /* Does the part of thread `thread` of `threads`: together they do all. On the host one thread of
  * one does. No barrier within.
