@@ -178,7 +178,7 @@ tutti_folder(library train
     checkpoint_shard.c checkpoint_share.c checkpoint_table.c checkpoint_write.c compress.c compress_encoded.c
     compress_low_rank.c compress_none.c compress_save.c compress_state.c compress_take.c compress_top_k.c local.c
     local_save.c local_step.c local_take.c local_update.c elastic.c
-    elastic_count.c elastic_data.c elastic_model.c elastic_move.c elastic_save.c elastic_shard.c elastic_shards.c elastic_sick.c elastic_store.c elastic_sync.c
+    elastic_count.c elastic_data.c elastic_model.c elastic_move.c elastic_save.c elastic_shard.c elastic_shards.c elastic_store.c elastic_sync.c
     elastic_team.c low_rank.c names.c noise.c norm.c outside_group.c pipeline.c
     pipeline_room.c
     schedule.c schedule_draw.c schedule_run.c schedule_text.c schedule_times.c shards.c shards_pass.c shards_pool.c

@@ -9,7 +9,6 @@
 #include "elastic_data.h"
 #include "elastic_save.h"
 #include "elastic_shard.h"
-#include "elastic_sick.h"
 #include "elastic_state.h"
 #include "elastic_store.h"
 #include "elastic_sync.h"
@@ -127,8 +126,6 @@ static enum tutti_status open_all(struct tutti_elastic *e, const struct tutti_el
     TRY(take_options(e, options));
     TRY(take_arrays(e, arrays, count));
     TRY(take_store(e));
-    TRY(elastic_sick_open(e, e->options.exclude_policy));
-    e->options.exclude_policy = NULL; /* the caller's */
     TRY(option_boolean(OPTION_ELASTIC_JOIN, &joins));
     if (e->options.joins >= 0) joins = e->options.joins == 1;
     if (e->options.checkpoint_folder != NULL) {
@@ -171,7 +168,6 @@ enum tutti_status tutti_elastic_close(struct tutti_elastic *e)
 {
     if (e == NULL) return TUTTI_OK;
     elastic_team_leave(e);
-    elastic_sick_close(e);
     for (size_t i = 0; i < e->array_count; i++) {
         elastic_shard_release(&e->arrays[i].shard);
         elastic_shard_release(&e->arrays[i].staged);
@@ -236,32 +232,10 @@ static enum tutti_status come_together(struct tutti_elastic *e)
         tries = any_died ? 0 : tries + 1;
         if (status == TUTTI_OK) continue;
         if (e->is_lost || !elastic_may_recover(status)) return status;
-        if (teams >= TEAMS_MAX) return status;
-        if (tries > e->options.attempt_max && !elastic_sick_find(e, status)) return status;
+        if (teams >= TEAMS_MAX || tries > e->options.attempt_max) return status;
         log_write(LOG_INFO, "elastic: once more, after: %s", tutti_error_message());
     }
     return TUTTI_OK;
-}
-
-/* A rank on which others have a verdict leaves the team. */
-static enum tutti_status put_out_the_sick(struct tutti_elastic *e)
-{
-    bool is_chosen = false;
-    const bool is_due = e->choice_is_due;
-    e->choice_is_due = false;
-    if (!is_due) return TUTTI_OK;
-    const enum tutti_status status = elastic_sick_choose(e, &is_chosen);
-    if (status == TUTTI_EXCLUDED) { /* others may know the choice already, and have ended the call */
-        char message[ERROR_TEXT_MAX];
-        error_copy(message, sizeof message);
-        if (!elastic_sick_find(e, status)) return error_set(status, "%s", message);
-    } else if (status != TUTTI_OK && !elastic_may_recover(status)) {
-        return status;
-    }
-    if (status == TUTTI_OK && !is_chosen) return TUTTI_OK;
-    if (e->failed_at_ns == 0) e->failed_at_ns = clock_now_ns();
-    e->is_broken = true;
-    return come_together(e);
 }
 
 /* The agreement of the step before. */
@@ -318,7 +292,6 @@ static enum tutti_status begin(struct tutti_elastic *e)
     }
     TRY(do_what_is_due(e));
     TRY(come_together(e));
-    TRY(put_out_the_sick(e));
     return is_over(e) ? elastic_save(e, true) : TUTTI_OK;
 }
 
@@ -340,14 +313,13 @@ enum tutti_status tutti_elastic_begin(struct tutti_elastic *e, struct tutti_elas
 
 /* --------------------------------------------------------------------------------------- commit */
 
-enum { WORD_OK = 1, WORD_SAVE = 2, WORD_GROW = 4, WORD_HEALTHY = 8 };
+enum { WORD_OK = 1, WORD_SAVE = 2, WORD_GROW = 4 };
 
 /* Rank 0 decides what is due: the other ranks leave it to its bits. */
-static uint64_t word_of(const struct tutti_elastic *e, bool is_fine, bool is_healthy)
+static uint64_t word_of(const struct tutti_elastic *e, bool is_fine)
 {
     const uint64_t now_ns = clock_now_ns();
-    uint64_t word =
-        WORD_SAVE | WORD_GROW | (is_fine ? WORD_OK : 0) | (is_healthy ? WORD_HEALTHY : 0);
+    uint64_t word = WORD_SAVE | WORD_GROW | (is_fine ? WORD_OK : 0);
     if (e->place.rank != 0) return word;
     if (!elastic_save_is_due(e, now_ns)) word &= ~(uint64_t)WORD_SAVE;
     const bool may_grow = e->store.set != NULL && e->options.grow_wait_ns > 0 &&
@@ -386,14 +358,13 @@ static void count_step(struct tutti_elastic *e)
     end_outage(e);
 }
 
-static enum tutti_status undo_step(struct tutti_elastic *e, uint64_t noticed_ns)
+static void undo_step(struct tutti_elastic *e, uint64_t noticed_ns)
 {
     elastic_state_restore(e);
     e->progress.repeated++;
     e->attempt++;
     e->is_broken = true;
     if (e->failed_at_ns == 0) e->failed_at_ns = noticed_ns;
-    return TUTTI_OK;
 }
 
 /* Whether this rank's part is done. If not, the others must not wait for it in a call of the step. */
@@ -401,7 +372,6 @@ static enum tutti_status finish_work(struct tutti_elastic *e, enum tutti_status 
 {
     char message[ERROR_TEXT_MAX];
     if (work == TUTTI_OK) work = elastic_sync_partners(e);
-    if (work == TUTTI_OK && e->sick != NULL) work = tutti_barrier(e->comm);
     if (work == TUTTI_OK) return TUTTI_OK;
     error_copy(message, sizeof message);
     (void)tutti_comm_revoke_because(e->comm, message);
@@ -419,34 +389,20 @@ enum tutti_status tutti_elastic_commit(struct tutti_elastic *e, enum tutti_statu
     const enum tutti_status done = finish_work(e, work);
     const uint64_t noticed_ns = clock_now_ns();
     error_copy(message, sizeof message);
-    if (done == TUTTI_TIMEOUT || done == TUTTI_EXCLUDED) {
-        if (elastic_sick_find(e, done)) return undo_step(e, noticed_ns);
-        (void)error_set(done, "%s", message);
-    }
-    uint64_t word = word_of(e, done == TUTTI_OK, elastic_sick_look(e, done));
+    uint64_t word = word_of(e, done == TUTTI_OK);
     const enum tutti_status agreed = tutti_comm_agree(e->comm, &word);
-    if (agreed != TUTTI_OK && agreed != TUTTI_PROC_FAILED) {
-        char why[ERROR_TEXT_MAX];
-        error_copy(why, sizeof why);
-        /* Each rank knows only which one it waits for. A call finds out who does not come. */
-        if (e->sick != NULL && agreed == TUTTI_TIMEOUT && tutti_barrier(e->comm) == TUTTI_OK)
-            return break_off(e, error_set(agreed, "%s", why)); /* all are there again */
-        if (elastic_sick_find(e, agreed)) return undo_step(e, noticed_ns);
-        return break_off(e, error_set(agreed, "%s", why));
-    }
+    if (agreed != TUTTI_OK && agreed != TUTTI_PROC_FAILED) return break_off(e, agreed);
     const bool any_died = agreed == TUTTI_PROC_FAILED;
     *is_committed = (word & WORD_OK) != 0;
     if (*is_committed)
         count_step(e);
     else
-        (void)undo_step(e, noticed_ns);
+        undo_step(e, noticed_ns);
     if (any_died && e->failed_at_ns == 0) e->failed_at_ns = noticed_ns;
     e->is_broken = e->is_broken || any_died;
     e->save_is_due = !any_died && *is_committed && (word & WORD_SAVE) != 0;
     e->grow_is_due = !any_died && *is_committed && (word & WORD_GROW) != 0;
-    e->choice_is_due = e->sick != NULL && (word & WORD_HEALTHY) == 0;
-    e->failures_in_a_row =
-        *is_committed || any_died || e->choice_is_due ? 0 : e->failures_in_a_row + 1;
+    e->failures_in_a_row = *is_committed || any_died ? 0 : e->failures_in_a_row + 1;
     if (e->failures_in_a_row < e->options.attempt_max) return TUTTI_OK;
     if (done == TUTTI_OK)
         (void)error_set(TUTTI_ABORTED,

@@ -3,11 +3,10 @@
 #include "base/log.h"
 #include "base/sized.h"
 #include "elastic_save.h"
-#include "elastic_sick.h"
 #include "elastic_store.h"
 #include "os/clock.h"
 
-static enum tutti_status take(struct tutti_elastic *e, struct tutti_comm *comm)
+static void take(struct tutti_elastic *e, struct tutti_comm *comm)
 {
     elastic_team_leave(e);
     e->comm = comm;
@@ -17,7 +16,6 @@ static enum tutti_status take(struct tutti_elastic *e, struct tutti_comm *comm)
     e->needs_sync = true;
     e->next_grow_ns = elastic_time_after(clock_now_ns(), e->options.grow_every_ns);
     if (e->folder_store != NULL) elastic_folder_store_sign(e->folder_store);
-    return elastic_sick_follow(e);
 }
 
 void elastic_team_leave(struct tutti_elastic *e)
@@ -52,7 +50,8 @@ enum tutti_status elastic_team_enter(struct tutti_elastic *e,
         if (needs_store && e->store.set != NULL) own.store = &e->store;
         TRY(tutti_comm_create(&own, &comm));
     }
-    return take(e, comm);
+    take(e, comm);
+    return TUTTI_OK;
 }
 
 static struct tutti_grow_options grow_options(const struct tutti_elastic *e, uint64_t wait_ns)
@@ -78,54 +77,18 @@ static bool is_of_joiners(enum tutti_status status)
     return status != TUTTI_OK && status != TUTTI_PROC_FAILED && status != TUTTI_MINORITY;
 }
 
-/* A process in the place of a rank that was put out, if one comes. */
-static enum tutti_status add_one(struct tutti_elastic *e)
-{
-    struct tutti_grow_options options = grow_options(e, e->options.replace_wait_ns);
-    struct tutti_comm *comm;
-    if (e->store.set == NULL || e->options.replace_wait_ns == 0 || e->place.size >= e->size_wanted)
-        return TUTTI_OK;
-    options.joiner_max = e->size_wanted - e->place.size;
-    const enum tutti_status status = tutti_comm_grow(e->comm, &options, &comm);
-    if (status == TUTTI_OK) return take(e, comm);
-    if (!elastic_may_recover(status)) return is_of_joiners(status) ? TUTTI_OK : status;
-    e->is_broken = true;
-    return TUTTI_OK;
-}
-
-/* The rank that was chosen is put out. */
-static enum tutti_status mend_without(struct tutti_elastic *e)
-{
-    struct tutti_comm *comm;
-    e->choice_is_due = false; /* not all may have agreed that one is */
-    TRY(elastic_sick_put_out(e, &comm));
-    TRY(take(e, comm));
-    return add_one(e);
-}
-
-/* The communicator that takes the place of one that has lost ranks. */
-static enum tutti_status mend(struct tutti_elastic *e)
-{
-    struct tutti_failure failure = {.size_bytes = sizeof failure};
-    struct tutti_comm *comm;
-    if (elastic_sick_is_chosen(e)) return mend_without(e);
-    enum tutti_status status = replace(e, &comm);
-    if (is_of_joiners(status)) status = tutti_comm_shrink(e->comm, NULL, &comm);
-    if (status == TUTTI_OK) return take(e, comm);
-    /* Ranks cannot even meet where one sends nothing but changed bytes. */
-    char message[ERROR_TEXT_MAX];
-    error_copy(message, sizeof message);
-    if (tutti_comm_failure(e->comm, &failure) != TUTTI_OK || failure.status != TUTTI_CORRUPT ||
-        status == TUTTI_MINORITY || !elastic_sick_find(e, TUTTI_CORRUPT))
-        return error_set(status, "%s", message);
-    return mend_without(e);
-}
-
 enum tutti_status elastic_team_mend(struct tutti_elastic *e)
 {
     const int size_before = e->place.size;
+    struct tutti_comm *comm;
     elastic_save_leave(e);
-    TRY(mend(e));
+    enum tutti_status status = replace(e, &comm);
+    if (is_of_joiners(status)) {
+        TRY(tutti_comm_shrink(e->comm, NULL, &comm));
+        status = TUTTI_OK;
+    }
+    TRY(status);
+    take(e, comm);
     e->mends = true;
     e->progress.failures += (uint64_t)(size_before - e->place.size);
     if (e->place.size >= e->options.size_min) return TUTTI_OK;
@@ -149,7 +112,7 @@ enum tutti_status elastic_team_grow(struct tutti_elastic *e)
         return TUTTI_OK;
     }
     TRY(status);
-    TRY(take(e, comm));
+    take(e, comm);
     e->mends = false;
     log_write(LOG_INFO, "elastic: the team has %d ranks again", e->place.size);
     return TUTTI_OK;

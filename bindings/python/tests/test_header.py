@@ -89,7 +89,6 @@ SERVER_STRUCTS = {
 }
 EXCLUDE_STRUCTS = {
     "tutti_exclude_options": _header.ExcludeOptions,
-    "tutti_exclude_policy": _header.ExcludePolicy,
 }
 SERVER_ENUMS = {
     "tutti_server_optimizer": _header.ServerOptimizer,
