@@ -10,10 +10,11 @@ static void send_reserved(struct operation *operation, struct run_lane *lane,
                           const struct program_step *step, const struct piece *piece)
 {
     const bool is_full = lane->filled + piece->bytes == piece->whole;
-    for (uint32_t i = 0; i < step->tx_count; i++) {
+    for (uint32_t i = 1; i < step->tx_count; i++)
+        memcpy((char *)operation->places[i] + lane->filled, piece->place, piece->bytes);
+    for (uint32_t i = 0; is_full && i < step->tx_count; i++) {
         struct link_tx *link = step_link(operation, step, i);
-        if (i > 0) memcpy((char *)operation->places[i] + lane->filled, piece->place, piece->bytes);
-        if (is_full) link->ops->commit(link, piece->whole);
+        link->ops->commit(link, piece->whole);
     }
     lane->filled = is_full ? 0 : lane->filled + piece->bytes;
 }

@@ -70,9 +70,9 @@ static inline bool small_run(struct operation *operation, const struct run_lane 
             ? operation->buffers[step->destination_buffer].base + step->destination_offset
             : NULL;
     reduce_run(operation, lane, step, destination, place, step->bytes, true);
+    for (uint32_t i = 1; i < step->tx_count; i++) memcpy(operation->places[i], place, step->bytes);
     for (uint32_t i = 0; i < step->tx_count; i++) {
         struct link_tx *link = step_link(operation, step, i);
-        if (i > 0) memcpy(operation->places[i], place, step->bytes);
         link->ops->commit(link, step->bytes);
         taken(operation, step, (enum path_kind)step->place);
     }

@@ -106,7 +106,7 @@ struct link_tx_ops {
      * return the same place, with the bytes that were written to it. But a caller that sends its
      * next message another path loses the place. */
     void *(*reserve)(struct link_tx *link, size_t bytes);
-    /* Sends the bytes that were written to the reserved place. */
+    /* Sends the bytes that were written to the reserved place, which the receiver may change from then on. */
     void (*commit)(struct link_tx *link, size_t bytes);
     /* How the receivers can get at that memory if its bytes are not sent. Constant for given
      * memory. */
