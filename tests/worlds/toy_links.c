@@ -139,10 +139,11 @@ static void *toy_reserve(struct link_tx *link, size_t bytes)
 static void toy_commit(struct link_tx *link, size_t bytes)
 {
     struct toy_tx *const tx = (struct toy_tx *)link;
-    struct message *const message = tx->reserved;
-    assert(message != NULL && bytes == message->head.bytes);
+    struct message *const message = aligned_alloc(64, sizeof *message + (bytes + 63) / 64 * 64);
+    assert(message != NULL && tx->reserved != NULL && bytes == tx->reserved->head.bytes);
+    memcpy(message, tx->reserved, sizeof *message + bytes);
+    memset(tx->reserved->data, 0xa5, bytes); /* from now on a receiver may change the place */
     message->head.signature = tx->toy->base.signatures[tx->index / TRANSPORT_CHANNEL_COUNT];
-    tx->reserved = NULL;
     tx->sent++;
     give(tx->toy, tx->base.peer, message);
 }
