@@ -7,8 +7,8 @@
  *     --turns            ranks are dealt to the hosts in turns, and hosts to the racks
  *     --pinned           ranks of one host are tied to its cores, in turns
  *     --loopback         ranks of one host that reach each other over TCP
- *     --mapped           memory that others can read where it lies, which ranks heed from the size on from which
- *                        they tell each other of it (all_memory.h)
+ *     --mapped           memory that others can read where it lies; blocks of less than mapped_bytes_min
+ *                        (path/path.h) count as private, as ranks of a job take them
  *     --calibration FILE
  *     --first            only what is chosen, not what the others would take
  *     --exact            simulates all ranks and all pieces, beside what is chosen by (as long as that takes)

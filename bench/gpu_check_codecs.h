@@ -1,5 +1,5 @@
-/* gpu_check_codecs.h - the part of gpu_check that compares encodings: what the device encodes, decodes
- * and adds up, and what the scalar codecs of the CPU do. Only gpu_check.c includes it.
+/* gpu_check_codecs.h - the part of gpu_check that compares encodings: the bits that a device
+ * encodes, decodes and adds up, beside those of the scalar codecs of the CPU. Only gpu_check.c includes it.
  */
 #ifndef BENCH_GPU_CHECK_CODECS_H
 #define BENCH_GPU_CHECK_CODECS_H

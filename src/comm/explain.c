@@ -93,7 +93,7 @@ static enum tutti_status explain(const struct tutti_comm *comm, struct choose_ca
     return TUTTI_OK;
 }
 
-/* What is to be explained. */
+/* The call or message to explain. */
 struct asked {
     bool is_message;
     enum collective collective; /* of others */

@@ -4,7 +4,7 @@
  *     encoded source ──► image ─ decode ─┐
  *     plain source   ────────────────────┴─ sum, in float32 ─► rounded to the dtype ─┬─ encode ─► image ──► encoded places
  *                                           in order            (16 bits: once)      └──────────────────► plain places
- *                                                                                through: what was encoded, decoded
+ *                                                                                through: the encoded one, decoded
  *
  * Warps go by rows of 128 elements, which are whole units of every encoding. A lane has four
  * neighbouring elements: 16 bytes of float32, so a warp reads and stores a row at once. An encoded

@@ -94,7 +94,7 @@ static struct place *destination_of(const struct trial *trial, unsigned d)
     return d == 0 && trial->in_place ? &places[DESTINATIONS_MAX] : &places[d];
 }
 
-/* What the CPU's kernels make of the sources, to each place's `expected`. */
+/* Computes the sources with the CPU's kernels, to each place's `expected`. */
 static void reduce_on_host(const struct trial *trial)
 {
     struct kernel_format formats[PLACES];

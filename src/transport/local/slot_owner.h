@@ -29,7 +29,7 @@ enum {
     SLOT_OWNER_HOLDS = 8192 /* messages from one trial to the next */
 };
 
-/* What a sender knows of a link. All zero: nothing, and readers are not asked. */
+/* The knowledge that a sender has of a link. All zero: none, and readers are not asked. */
 struct slot_owner {
     uint64_t begun;    /* when the place of the next message was reserved; 0: it is not timed */
     uint32_t messages; /* of a size that is timed, since the trial began */

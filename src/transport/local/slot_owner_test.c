@@ -1,4 +1,4 @@
-/* What a sender makes of the times of its own stores. */
+/* The choice that a sender makes by the times of its own stores. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
