@@ -702,8 +702,8 @@ void agreement_hear(struct agreement *a, int from, const void *bytes, size_t byt
 
 /* ----------------------------------------------------------------------------------------- time */
 
-/* Asks the rank that should lead, which may wait for a rank that this rank knows to be dead. Also
- * asks all ranks one after the other, as perhaps only one of them knows the decision. */
+/* Asks the rank that should lead, which may wait for a rank that this rank knows to be dead, and the others in turn, as
+ * perhaps only one of them knows the decision; all without a quorum: an answer of a suspect may have been lost. */
 static void ask_around(struct agreement *a)
 {
     const struct agreement_message ask = {.kind = KIND_ASK};
@@ -712,6 +712,7 @@ static void ask_around(struct agreement *a)
         send_dead(a, lowest);
         send_to(a, lowest, &ask, NULL);
     }
+    if (!agreement_may_decide(a)) send_to_all(a, &ask, NULL, NULL);
     for (int i = 0; i < a->size; i++) {
         a->ask_next = (a->ask_next + 1) % a->size;
         if (!is_reachable(a, a->ask_next)) continue;

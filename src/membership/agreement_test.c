@@ -397,6 +397,34 @@ static void who_leads_is_told_of_the_dead_by_those_who_promised_nothing(void **s
     close_room(room);
 }
 
+/* Whether an ASK to that rank is among the letters from that one on. */
+static bool is_asked(const struct room *room, size_t from, int rank)
+{
+    for (size_t i = from; i < room->count; i++)
+        if (room->letters[i].to == rank && kind_of(&room->letters[i]) == ASK) return true;
+    return false;
+}
+
+/* Otherwise a rank of which one answer was lost would be asked again after all others. */
+static void who_lacks_a_quorum_asks_all_each_time(void **state)
+{
+    (void)state;
+    enum { SIZE = 40, SELF = 30 };
+    struct room *room = open_room(SIZE, SELF, 1);
+    agreement_declare_dead(of(room, SELF), 1);
+    for (int rank = 5; rank < 24; rank++) agreement_suspect(of(room, SELF), rank);
+    for (int round = 0; round < 5; round++, room->now_ns += 1000 * MS) {
+        const size_t from = room->count;
+        if (round == 2) agreement_suspect(of(room, SELF), 24);
+        tick_all(room);
+        int asked = 0;
+        for (int rank = 5; rank < 25; rank++) asked += is_asked(room, from, rank);
+        assert_int_equal(asked, round < 2 ? 0 : 20);
+        assert_false(is_asked(room, from, 1));
+    }
+    close_room(room);
+}
+
 static void giving_up_says_whether_there_was_a_quorum(void **state)
 {
     (void)state;
@@ -598,6 +626,7 @@ int main(void)
         cmocka_unit_test(half_goes_on_only_with_rank_0),
         cmocka_unit_test(the_last_one_goes_on_when_all_others_are_dead_for_certain),
         cmocka_unit_test(who_leads_is_told_of_the_dead_by_those_who_promised_nothing),
+        cmocka_unit_test(who_lacks_a_quorum_asks_all_each_time),
         cmocka_unit_test(giving_up_says_whether_there_was_a_quorum),
         cmocka_unit_test(sets_that_need_several_messages_arrive_whole),
         cmocka_unit_test(a_large_value_is_taken_over_from_several),

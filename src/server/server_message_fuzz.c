@@ -79,8 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         must(request.number < SEED_WORKERS);
     if (request.kind == SERVER_GONE) must(request.number < SEED_SERVERS);
     if (request.kind == SERVER_LEFT || request.kind == SERVER_DECIDED) must(request.sequence > 0);
-    if (request.kind == SERVER_CHANGE || request.kind == SERVER_CHANGED)
-        must(ends.seat == 0 && request.left_count <= SEED_WORKERS);
+    if (request.kind == SERVER_CHANGE) must(request.left_count <= SEED_WORKERS);
+    if (request.kind == SERVER_CHANGED) must(ends.seat == 0 && request.left_count <= SEED_WORKERS);
     if (request.kind == SERVER_KEPT)
         must(ends.seat == 0 && request.number < SEED_WORKERS && request.left_count < SEED_WORKERS);
     return 0;

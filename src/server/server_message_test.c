@@ -44,6 +44,7 @@ static const struct seed seeds[] = {
     {"record", 0, {.kind = SERVER_RECORD, .number = 12}, {{0}}, 0},
     {"leave", 1, {.kind = SERVER_LEAVE}, {{0}}, 0},
     {"change", 0, {.kind = SERVER_CHANGE, .clock = 1, .number = 3, .left_count = 5}, {{0}}, 0},
+    {"change_heard", 2, {.kind = SERVER_CHANGE, .clock = 1, .number = 3}, {{0}}, 0},
     {"has", 0, {.kind = SERVER_HAS, .clock = 2, .number = 5}, {{0}}, 0},
     {"lost", 1, {.kind = SERVER_LOST, .sequence = 4, .number = 69, .left_count = 68}, {{0}}, 0},
     {"left", 1, {.kind = SERVER_LEFT, .sequence = 4, .number = 6, .left_count = 68}, {{0}}, 0},

@@ -17,17 +17,12 @@
 #include "tests/kit/sanitized.h"
 #include "tests/sim/engine_sim.h"
 
-/* A defect that is known, and not mended (docs/develop/simulated-faults.md): in this schedule a rank on the larger side of
- * a cut gives up. Another list of algorithms makes other schedules. */
-enum { KNOWN_SEED = 535 };
-
 static void what_must_hold_holds_in_every_schedule(void **state)
 {
     (void)state;
     const unsigned count = getenv("TUTTI_LONG") != NULL ? 100000 : IS_SPARSE ? 700 : 2000;
     struct engine_sim_report report = {0};
     for (uint64_t seed = 1; seed <= count; seed++) {
-        if (seed == KNOWN_SEED) continue;
         engine_sim_run(seed, ENGINE_SIM_CONNECTIONS, false, &report);
         if (report.has_failed) fail_msg("%s", report.message);
     }
