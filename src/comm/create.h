@@ -30,6 +30,7 @@ struct creation {
     enum tutti_status (*look)(void *context);
     void *look_context;
     bool *is_known; /* becomes true if it fails because of another rank; or NULL */
+    bool *has_come; /* becomes true when other ranks may be through, as they need no more of this one; or NULL */
     /* Not OK, with this thread's error: this rank cannot join. It meets the others to tell them
      * why, and creation fails with that. */
     enum tutti_status trouble;

@@ -32,10 +32,12 @@ struct roster {
     uint64_t meeting;   /* which one, see health/withdrawn.h */
     uint64_t attempt;   /* of a meeting that may be tried again under the same key */
     bool is_known;      /* others know why this rank fails */
+    bool has_come;      /* other ranks may be through, and leave the parent */
+    uint64_t left_ns; /* when this one first knew that a member had left the parent; 0: none has */
 };
 
-/* All survivors meet as soon as they have agreed: a member that this rank does not hear comes in a
- * moment, or not at all. */
+/* A member that this rank does not hear comes in a moment, or not at all: all survivors meet as soon as they have
+ * agreed, and who left the parent has come before. */
 static const uint64_t REACHED_NS = 10000000000u;
 
 /* ---------------------------------------------------------------------------------- the meeting */
@@ -114,6 +116,20 @@ static enum tutti_status look_at_parent(struct roster *roster)
     return why == NULL ? TUTTI_OK : gone(roster, roster->ranks[i], why);
 }
 
+/* A member that has left the parent does not come, unless it was through before: then it has said all that this rank
+ * waits for, but by another connection than that of the parent. */
+static enum tutti_status look_for_the_left(struct roster *roster)
+{
+    const struct health *const health = &roster->parent->health;
+    const uint64_t now_ns = clock_now_ns();
+    int i = 0;
+    while (i < roster->size && known_state(health, roster->ranks[i]) != RANK_LEFT) i++;
+    if (i == roster->size) return TUTTI_OK;
+    if (roster->left_ns == 0) roster->left_ns = now_ns;
+    if (roster->has_come && now_ns < roster->left_ns + REACHED_NS) return TUTTI_OK;
+    return gone(roster, roster->ranks[i], "left the communicator without joining");
+}
+
 static enum tutti_status look_for_the_gone(struct roster *roster)
 {
     const int ahead =
@@ -121,10 +137,7 @@ static enum tutti_status look_for_the_gone(struct roster *roster)
     if (ahead >= 0) return gone(roster, ahead, "could not meet the others");
     TRY(look_for_the_dead(roster));
     TRY(look_at_parent(roster));
-    for (int i = 0; i < roster->size; i++)
-        if (known_state(&roster->parent->health, roster->ranks[i]) == RANK_LEFT)
-            return gone(roster, roster->ranks[i], "left the communicator without joining");
-    return TUTTI_OK;
+    return look_for_the_left(roster);
 }
 
 /* The word that a rank left may have come with the word why: what failed before counts. */
@@ -241,7 +254,8 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
                                 .table = parent->team.members.table,
                                 .look = look,
                                 .look_context = roster,
-                                .is_known = &roster->is_known};
+                                .is_known = &roster->is_known,
+                                .has_come = &roster->has_come};
     if (team_spans_hosts(&parent->team)) TRY(find_hosts(roster, &creation));
     rendezvous_key_derive(&parent->team.identity, what, what_bytes, &creation.key);
     memcpy(&roster->meeting, creation.key.bytes, sizeof roster->meeting);

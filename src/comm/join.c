@@ -599,6 +599,7 @@ enum tutti_status comm_join_all(struct tutti_comm *comm, const struct creation *
 {
     struct joining joining = {comm, creation};
     const struct host_patience patience = patience_of(creation, &joining);
+    if (creation->has_come != NULL) *creation->has_come = true;
     board_enter(comm->health.board, comm->health.board_number, getpid());
     const enum tutti_status status = transports_begin_host(&comm->team.transports.set, &patience,
                                                            &comm->team.transports.maps_heaps);

@@ -274,6 +274,35 @@ static void and_if_it_comes_very_slowly(void **state)
     expect_to_arrive(4000);
 }
 
+/* Ranks are through with a derivation one after the other; the first ones leave the parent while others still hear
+ * that all have come. */
+static int leave_parents(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    enum { ROUNDS = 30 };
+    struct tutti_comm *parent, *child;
+    (void)seed, (void)context;
+    for (int i = 0; i < ROUNDS; i++) {
+        int value = 1;
+        RANKS_EXPECT(tutti_comm_dup(comm, NULL, &parent) == TUTTI_OK);
+        RANKS_EXPECT(tutti_comm_split(parent, 0, i % 2 == 0 ? rank : -rank, NULL, &child) ==
+                     TUTTI_OK);
+        RANKS_EXPECT(tutti_comm_free(parent) == TUTTI_OK);
+        RANKS_EXPECT(tutti_allreduce(&value, &value, 1, TUTTI_INT32, TUTTI_SUM, child) == TUTTI_OK);
+        RANKS_EXPECT(value == size);
+        RANKS_EXPECT(tutti_comm_free(child) == TUTTI_OK);
+    }
+    return 0;
+}
+
+static void who_is_through_may_leave_the_parent(void **state)
+{
+    (void)state;
+    setenv("TUTTI_TEST_HOSTS", "3", 1);
+    const int bad = run(6, leave_parents);
+    unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(bad, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +311,7 @@ int main(void)
         cmocka_unit_test(what_is_on_its_way_when_a_rank_leaves_arrives),
         cmocka_unit_test(and_if_it_comes_very_slowly),
         cmocka_unit_test(a_derivation_says_why_its_parent_failed_not_who_left),
+        cmocka_unit_test(who_is_through_may_leave_the_parent),
     };
     setenv("TUTTI_LOG", "off", 0);
     setenv("TUTTI_SECRET", "only the ranks of this test know it", 1);
