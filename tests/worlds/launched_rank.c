@@ -2,9 +2,11 @@
 
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static void set_number(const char *name, int number)
@@ -38,10 +40,26 @@ static bool is_free(int port)
     return is;
 }
 
+/* Whether these ports are this process's, among processes that ask here: then they are until it ends. */
+static bool claim(int block)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int length =
+        snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "tutti-ports-%d", block);
+    const socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    const bool is_claimed = fd >= 0 && bind(fd, (const struct sockaddr *)&name, bytes) == 0;
+    if (fd >= 0 && !is_claimed) close(fd);
+    return is_claimed;
+}
+
 int launched_rank_find_ports(int count)
 {
-    for (int port = 20000 + getpid() % 500 * count; port + count < 32000; port += count) {
+    enum { FIRST = 20000, BLOCKS = 370, BLOCK_PORTS = LAUNCHED_RANK_PORTS_MAX };
+    for (int i = 0; i < BLOCKS; i++) {
+        const int block = (getpid() + i) % BLOCKS, port = FIRST + block * BLOCK_PORTS;
         int free_count = 0;
+        if (!claim(block)) continue;
         while (free_count < count && is_free(port + free_count)) free_count++;
         if (free_count == count) return port;
     }

@@ -12,8 +12,10 @@ struct launched_rank {
 
 void launched_rank_become(const struct launched_rank *self);
 
-/* The first of that many ports in a row that nobody has; -1: there are none. They lie below those
- * from which connections go out, or somebody who connects may find itself. */
+enum { LAUNCHED_RANK_PORTS_MAX = 32 };
+/* The first of that many ports in a row (at most LAUNCHED_RANK_PORTS_MAX) that nobody has; no other process gets
+ * them here until this one ends. -1: there are none. They lie below those from which connections go out, or
+ * somebody who connects may find itself. */
 int launched_rank_find_ports(int count);
 
 #endif
