@@ -185,16 +185,19 @@ static void update(struct tutti_shards *s, const struct tutti_shards_step_option
     shards_update(&what, &elements);
 }
 
-/* In place. */
+/* In place: an encoding would round the own part, too, and without masters that is all there is of
+ * it. */
 static enum tutti_status start_gather(struct tutti_shards *s, struct shards_group *group)
 {
     const enum tutti_shards_stage stage = s->options.stage;
     const bool is_needed = stage == TUTTI_SHARDS_OPTIMIZER || stage == TUTTI_SHARDS_GRADIENTS;
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
     if (!is_needed || s->size == 1 || group->count == 0) return TUTTI_OK;
+    if (group->masters == NULL) options.encoding = "none";
     s->counters.elements_gathered += group->count;
     return tutti_allgatherv_start(group->parameters + group->own.first * s->parameter_size,
-                                  group->parameters, group->counts, NULL, s->options.dtype, NULL,
-                                  s->comm, &group->gather);
+                                  group->parameters, group->counts, NULL, s->options.dtype,
+                                  &options, s->comm, &group->gather);
 }
 
 /* Drops parameters that were gathered ahead and not acquired, or that are still being gathered

@@ -27,20 +27,39 @@ static double relative_difference(const real *one, const real *many, size_t coun
     return length > 0 ? sqrt(difference / length) : sqrt(difference);
 }
 
-bool check_single(const struct trainer_options *options, enum weight_dtype dtype,
-                  const struct data *data, const struct model *whole, const double *losses,
-                  FILE *file)
+/* What losses say: of ranks, and of one process. */
+struct losses {
+    double largest;     /* difference of a step, relative */
+    double many, alone; /* sums over the last quarter of the steps */
+};
+
+static void train_alone(struct trainer *alone, const double *many, struct losses *losses)
 {
+    const size_t steps = alone->options.schedule.steps;
+    for (size_t step = 0; step < steps; step++) {
+        const struct step_report report = trainer_step(alone, step);
+        if (many[step] == 0) continue;
+        const double difference = fabs(report.loss - many[step]) / report.loss;
+        if (difference > losses->largest || isnan(difference)) losses->largest = difference;
+        if (step < steps - steps / 4) continue;
+        losses->many += many[step];
+        losses->alone += report.loss;
+    }
+}
+
+bool check_single(const struct trainer_options *options, const struct parallel_options *parallel,
+                  const struct data *data, const struct model *whole, const double *many, FILE *file)
+{
+    const enum weight_dtype dtype = parallel->weights;
+    const struct compression_options *const compression = &parallel->compression;
+    const bool is_compressed =
+        compression->is_wanted && compression->compressor.method != TUTTI_COMPRESS_NONE;
     struct trainer alone;
-    double loss = 0, weights = 0;
+    struct losses losses = {0};
+    double weights = 0;
     const char *worst = "none";
     trainer_init(&alone, options, data);
-    for (size_t step = 0; step < options->schedule.steps; step++) {
-        const struct step_report report = trainer_step(&alone, step);
-        if (losses[step] == 0) continue;
-        const double difference = fabs(report.loss - losses[step]) / report.loss;
-        loss = difference > loss || isnan(difference) ? difference : loss;
-    }
+    train_alone(&alone, many, &losses);
     for (size_t t = 0; t < whole->parameters.tensor_count; t++) {
         const struct tensor *tensor = &whole->parameters.tensors[t];
         const double difference =
@@ -50,8 +69,14 @@ bool check_single(const struct trainer_options *options, enum weight_dtype dtype
         weights = difference;
         worst = tensor->name;
     }
-    fprintf(file, "one process    differs by %.1e in weights (%s), by %.1e in losses\n", weights,
-            worst, loss);
     trainer_release(&alone);
-    return weights < weights_max(dtype) && loss < losses_max(dtype);
+    fprintf(file, "one process    differs by %.1e in weights (%s), by %.1e in losses\n", weights,
+            worst, losses.largest);
+    if (!is_compressed) return weights < weights_max(dtype) && losses.largest < losses_max(dtype);
+    const double ratio = losses.alone > 0 ? losses.many / losses.alone - 1 : 0;
+    fprintf(file,
+            "               it compressed nothing; the mean loss of the last quarter here is %+.2f "
+            "%% of its own\n",
+            100 * ratio);
+    return fabs(ratio) <= CHECK_COMPRESSED_MAX;
 }

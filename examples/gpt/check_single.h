@@ -4,14 +4,16 @@
 
 #include <stdio.h>
 
-#include "shards_holder.h"
-#include "trainer.h"
+#include "parallel.h"
 
-/* Trains once more, in this process, with weights of type real. Prints the largest difference of a
- * tensor from this, relative to the tensor's length, and of a step's loss; returns whether both are
- * as small as rounding makes them, that of the ranks' dtype included. A loss of 0 is not compared:
- * it is of a step before the run went on from a checkpoint. */
-bool check_single(const struct trainer_options *options, enum weight_dtype dtype,
+/* Trains once more, in this process, with weights of type real, and without compression. Prints the
+ * largest difference of a tensor from this, relative to the tensor's length, and of a step's loss;
+ * returns whether both are as small as rounding makes them, that of the ranks' dtype included. With
+ * compressed gradients weights differ by far more than rounding: then the mean loss of the last
+ * quarter of the steps must not differ by more than CHECK_COMPRESSED_MAX. A loss of 0 is not
+ * compared: it is of a step before the run went on from a checkpoint. */
+#define CHECK_COMPRESSED_MAX 0.1
+bool check_single(const struct trainer_options *options, const struct parallel_options *parallel,
                   const struct data *data, const struct model *whole, const double *losses,
                   FILE *file);
 

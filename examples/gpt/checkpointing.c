@@ -93,14 +93,34 @@ static void describe_counters(struct counters *counters, struct tutti_checkpoint
                                                                       &counters->good_steps);
 }
 
-/* All that this rank has, and what all ranks know. */
+static size_t count_compressed(struct parallel *parallel)
+{
+    size_t count = 0;
+    if (parallel_compressor(parallel) != NULL)
+        expect(tutti_compressor_parts(parallel_compressor(parallel), NULL, 0, &count),
+               "counting the compressor's parts");
+    return count;
+}
+
+/* Of compressed gradients: residuals, and what else the next step begins with. */
+static void add_compressed(struct checkpointing *c, struct parallel *parallel)
+{
+    size_t count;
+    if (parallel_compressor(parallel) == NULL) return;
+    const size_t room = count_compressed(parallel);
+    expect(tutti_compressor_parts(parallel_compressor(parallel), &c->tensors[c->count], room, &count),
+           "listing the compressor's parts");
+    c->count += count;
+}
+
+/* All that this rank has, and what all ranks know, but for compressors. */
 static void describe(struct checkpointing *c, struct parallel *parallel)
 {
     const size_t chunks = parallel_chunk_count(parallel);
     const struct shape *shape = &parallel_options(parallel)->model.shape;
     const struct part all = part_whole(shape);
     struct parameters whole;
-    size_t room = FACTS + COUNTERS;
+    size_t room = FACTS + COUNTERS + count_compressed(parallel);
     for (size_t i = 0; i < chunks; i++)
         room += parallel_parameters(parallel, i)->tensor_count * TUTTI_SHARDS_VIEWS;
     parameters_init(&whole, shape, &all);
@@ -218,6 +238,10 @@ void checkpointing_load(struct checkpointing *c, struct parallel *parallel)
                  (unsigned long long)c->step, fact_names[i]);
         end_together(c->world, 0, c->options.folder, why);
     }
+    if (parallel_compressor(parallel) != NULL)
+        expect_together(
+            c, tutti_compressor_load(parallel_compressor(parallel), c->checkpoints, c->step),
+            "going on with compressed gradients");
 }
 
 /* Tells, once. */
@@ -238,5 +262,6 @@ void checkpointing_after(struct checkpointing *c, struct parallel *parallel, uin
     find_facts(parallel, steps, c->facts);
     find_counters(parallel, &c->counters);
     describe(c, parallel);
+    add_compressed(c, parallel);
     (void)is_well(c, tutti_checkpoints_save(c->checkpoints, steps, c->tensors, c->count));
 }

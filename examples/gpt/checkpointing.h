@@ -4,8 +4,8 @@
  *     gpt --checkpoint run-7 --checkpoint-every 50 --resume    goes on from the newest one, on any mesh
  *
  * A checkpoint has each tensor of the whole model under its name, with its moments and masters,
- * from whatever rank has them; the loss scale, and how many steps it did not skip; and which
- * samples of which text were seen. There is no other state: random numbers are functions of their
+ * from whatever rank has them; the loss scale, and how many steps it did not skip; what compression
+ * of gradients left for the next step (compression.h); and which samples of which text were seen. There is no other state: random numbers are functions of their
  * place (counter.h), and the learning rate is one of the step. So a run that goes on with the same
  * options on the same mesh computes the bits of one that never stopped.
  */

@@ -311,8 +311,8 @@ static int conclude(const struct options *options, struct parallel *parallel, co
     parallel_collect(parallel, is_first ? whole.model : NULL);
     if (!is_first) return 0;
     print_held_out(options, &whole, data);
-    if (options->check_single && !check_single(&options->trainer, options->parallel.weights, data,
-                                               whole.model, losses, stdout))
+    if (options->check_single &&
+        !check_single(&options->trainer, &options->parallel, data, whole.model, losses, stdout))
         code = 1;
     write_something(options, &whole, data, tokenizer);
     trainer_release(&whole);

@@ -50,9 +50,15 @@ static const char usage[] =
     "float)\n"
     "  --wide-gradients    float gradients with bf16 weights\n"
     "  --loss-scale X      a dynamic loss scale that begins with X (default: none)\n"
-    "  --check-single      train again in one process; exit with 1 if the weights differ by more "
-    "than\n"
-    "                      rounding\n"
+    "  --compress HOW      average gradients in fewer bytes: powersgd:RANK, top:SHARE, an encoding "
+    "such as\n"
+    "                      int4, or none, to compare (dp alone, with --zero 0)\n"
+    "  --no-feedback       drop what compression leaves out, rather than to send it later\n"
+    "  --check-single      train again in one process, without compression; exit with 1 if the "
+    "weights\n"
+    "                      differ by more than rounding, or with --compress if the mean losses of "
+    "the last\n"
+    "                      quarter of the steps differ by more than 10 %\n"
     "checkpoints, of one process or many:\n"
     "  --checkpoint DIR    write the run to DIR while it goes on, and in the end\n"
     "  --checkpoint-every N  steps between checkpoints (default 100)\n"
@@ -111,6 +117,8 @@ enum name {
     DTYPE,
     WIDE_GRADIENTS,
     LOSS_SCALE,
+    COMPRESS,
+    NO_FEEDBACK,
     CHECK_SINGLE,
     GATHER_AGAIN,
     PROFILE,
@@ -157,6 +165,8 @@ static const struct option list[] = {
     {"dtype", required_argument, NULL, DTYPE},
     {"wide-gradients", no_argument, NULL, WIDE_GRADIENTS},
     {"loss-scale", required_argument, NULL, LOSS_SCALE},
+    {"compress", required_argument, NULL, COMPRESS},
+    {"no-feedback", no_argument, NULL, NO_FEEDBACK},
     {"check-single", no_argument, NULL, CHECK_SINGLE},
     {"gather-again", no_argument, NULL, GATHER_AGAIN},
     {"profile", required_argument, NULL, PROFILE},
@@ -247,6 +257,8 @@ static bool set_parallel(struct options *options, enum name name, const char *te
         return parallel->weights == WEIGHTS_BFLOAT16 || strcmp(text, "float") == 0;
     case WIDE_GRADIENTS: parallel->wide_gradients = true; return true;
     case LOSS_SCALE: return parse_real(text, 0x1p-64, 0x1p64, &parallel->loss_scale);
+    case COMPRESS: return compression_parse(text, &parallel->compression);
+    case NO_FEEDBACK: parallel->compression.compressor.feedback = 0; return true;
     case CHECK_SINGLE: options->check_single = true; return true;
     case GATHER_AGAIN: parallel->gathers_again = true; return true;
     case PROFILE: parallel->profile = text; return true;
@@ -346,15 +358,17 @@ static bool is_teller(void)
 int options_parse(int argument_count, char **arguments, struct options *options)
 {
     const bool tells = is_teller();
-    *options = (struct options){.held_out_samples = 256,
-                                .write_tokens = 200,
-                                .temperature = 0.7,
-                                .checkpointing = {.every_steps = 100, .keep = 2},
-                                .parallel = {.mesh = {.stages = 1, .slices = 1},
-                                             .zero = 1,
-                                             .ahead = 2,
-                                             .schedule = "1f1b",
-                                             .profile_steps = 3}};
+    *options =
+        (struct options){.held_out_samples = 256,
+                         .write_tokens = 200,
+                         .temperature = 0.7,
+                         .checkpointing = {.every_steps = 100, .keep = 2},
+                         .parallel = {.mesh = {.stages = 1, .slices = 1},
+                                      .zero = 1,
+                                      .ahead = 2,
+                                      .schedule = "1f1b",
+                                      .compression = {.compressor = TUTTI_COMPRESSOR_OPTIONS_INIT},
+                                      .profile_steps = 3}};
     options->trainer = (struct trainer_options){
         .model = {.shape = {.vocabulary = 512,
                             .context = 128,

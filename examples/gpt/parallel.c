@@ -28,6 +28,7 @@ struct parallel {
     struct volumes volumes;
     struct profile profile;
     struct unconnected unconnected;  /* with it the shards are its */
+    struct compression compression;  /* with it the shards are of this rank alone */
     struct tutti_pipeline *pipeline; /* NULL: one stage */
     struct model **models;           /* [chunks] */
     struct chunk *chunks;
@@ -66,8 +67,17 @@ static void make_shards(struct parallel *p)
         free(groups);
         return;
     }
+    struct tutti_comm *replicas = p->mesh.replica.comm;
+    if (p->parallel.compression.is_wanted) {
+        compression_open(&p->compression, &p->parallel.compression, &p->models[0]->parameters,
+                         p->micro_batches, &p->mesh);
+        p->holder.compression = &p->compression;
+        replicas = p->compression.alone;
+        options.micro_batches = 1;
+        options.loss_scale = 1; /* a step may be skipped */
+    }
     shards_holder_open(&p->holder, p->models, &options, p->parallel.weights, adamw->weight_decay,
-                       p->mesh.replica.comm);
+                       replicas);
 }
 
 /* -------------------------------------------------------------------------------- micro-batches */
@@ -303,6 +313,12 @@ static void update_parameters(struct parallel *p, const struct tutti_shards_step
     timeline_end(&p->timeline);
 }
 
+/* A step whose gradients are not finite changes no parameter. */
+static bool may_skip(const struct parallel *p)
+{
+    return p->parallel.loss_scale > 0 || p->parallel.compression.is_wanted;
+}
+
 struct step_report parallel_step(struct parallel *p, uint64_t step)
 {
     struct tutti_shards_step_options options = TUTTI_SHARDS_STEP_INIT;
@@ -311,15 +327,17 @@ struct step_report parallel_step(struct parallel *p, uint64_t step)
     begin_step(p, step);
     run_passes(p);
     timeline_begin(&p->timeline, WAITING_REPLICAS, 0);
+    const bool is_finite =
+        !p->parallel.compression.is_wanted || compression_finish(&p->compression, p->holder.shards);
     expect(tutti_shards_finish(p->holder.shards), "reducing gradients");
     timeline_end(&p->timeline);
     if (!p->parallel.is_unconnected) sum_summands(p);
     const double squares = square_gradients(p);
     report.gradient_length = sqrt(squares);
     report.rate = options.rate = schedule_rate(&p->options.schedule, step);
-    if (p->parallel.loss_scale > 0) /* all ranks know the sum of all squares */
-        options.overflow =
-            isfinite(squares) ? TUTTI_SHARDS_OVERFLOW_NONE : TUTTI_SHARDS_OVERFLOW_FOUND;
+    if (may_skip(p)) /* all ranks know the sum of all squares */
+        options.overflow = is_finite && isfinite(squares) ? TUTTI_SHARDS_OVERFLOW_NONE
+                                                          : TUTTI_SHARDS_OVERFLOW_FOUND;
     report.is_skipped = options.overflow == TUTTI_SHARDS_OVERFLOW_FOUND;
     if (report.is_skipped)
         volumes_skip_step(&p->volumes);
@@ -333,6 +351,26 @@ struct step_report parallel_step(struct parallel *p, uint64_t step)
 }
 
 /* ----------------------------------------------------------------------------------- life cycle */
+
+/* Compressed gradients are float, of one scale, and those of the whole model. */
+static const char *compression_mistake(const struct parallel_options *parallel)
+{
+    const struct mesh_sizes *mesh = &parallel->mesh;
+    if (!parallel->compression.is_wanted)
+        return parallel->compression.compressor.feedback == 0 ? "--no-feedback is for --compress"
+                                                              : NULL;
+    if (sizeof(real) > sizeof(float)) return "--compress is for gpt, which computes in float";
+    if (mesh->stages > 1 || mesh->slices > 1)
+        return "--compress is for replicas alone: a mesh of dp";
+    if (parallel->zero > 0)
+        return "--compress leaves every replica with all averages, so it goes with --zero 0";
+    if (parallel->weights == WEIGHTS_BFLOAT16 && !parallel->wide_gradients)
+        return "--compress takes float gradients: add --wide-gradients to --dtype bf16";
+    if (parallel->loss_scale > 0)
+        return "--compress keeps residuals from step to step, so it goes without --loss-scale";
+    if (parallel->is_unconnected) return "without communication there is nothing to compress";
+    return NULL;
+}
 
 const char *parallel_mistake(const struct trainer_options *options,
                              const struct parallel_options *parallel, size_t ranks)
@@ -358,7 +396,7 @@ const char *parallel_mistake(const struct trainer_options *options,
     if (strcmp(parallel->schedule, "interleaved") == 0 &&
         options->batch / (mesh->replicas * options->model.samples_max) % mesh->stages != 0)
         return "interleaved passes need a multiple of the stages as micro-batches";
-    return NULL;
+    return compression_mistake(parallel);
 }
 
 static void make_model(struct parallel *p, size_t chunk)
@@ -410,6 +448,7 @@ static void count_volumes(struct parallel *p)
                                       .rows_split = p->parallel.rows_split,
                                       .gathers_again = p->parallel.gathers_again,
                                       .recomputes = model->recompute,
+                                      .compresses = p->parallel.compression.is_wanted,
                                       .part = model->part,
                                       .shape = model->shape,
                                       .rows = model->samples_max * model->shape.context,
@@ -471,6 +510,7 @@ void parallel_free(struct parallel *p)
         p->holder.shards = NULL;
     }
     shards_holder_close(&p->holder);
+    if (p->parallel.compression.is_wanted) compression_close(&p->compression);
     profile_release(&p->profile);
     timeline_release(&p->timeline);
     for (size_t c = 0; c < p->parallel.chunks; c++) {
@@ -522,6 +562,11 @@ struct tutti_shards *parallel_shards(const struct parallel *p)
 bool parallel_has_loss_scale(const struct parallel *p)
 {
     return p->parallel.loss_scale > 0;
+}
+
+struct tutti_compressor *parallel_compressor(const struct parallel *p)
+{
+    return p->compression.compressor;
 }
 
 /* ----------------------------------------------------------------------------- what comes of it */
@@ -620,6 +665,8 @@ void parallel_describe(struct parallel *p, FILE *file)
                 counters.master_bytes > 0 ? "moments and masters" : "moments",
                 (double)counters.buffer_bytes / mib);
     if (p->parallel.is_unconnected) return;
+    if (p->parallel.compression.is_wanted && file != NULL)
+        compression_describe(&p->compression, file);
     settle(p);
     (void)volumes_print(&p->volumes, file);
 }

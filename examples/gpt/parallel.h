@@ -12,6 +12,7 @@
 #ifndef GPT_PARALLEL_H
 #define GPT_PARALLEL_H
 
+#include "compression.h"
 #include "mesh.h"
 #include "shards_holder.h"
 #include "trainer.h"
@@ -33,6 +34,7 @@ struct parallel_options {
     bool wide_gradients; /* float, where weights are bfloat16 */
     double loss_scale;   /* that a dynamic one begins with; 0: none */
     uint64_t good_steps; /* since it grew, by a run that goes on */
+    struct compression_options compression;
 };
 
 /* NULL if the options fit together, and fit that many ranks. */
@@ -59,6 +61,8 @@ const struct parameters *parallel_parameters(const struct parallel *parallel, si
 size_t parallel_first_group(const struct parallel *parallel, size_t chunk);
 struct tutti_shards *parallel_shards(const struct parallel *parallel);
 bool parallel_has_loss_scale(const struct parallel *parallel);
+/* NULL: gradients are not compressed. */
+struct tutti_compressor *parallel_compressor(const struct parallel *parallel);
 
 /* The report is the same on all ranks. */
 struct step_report parallel_step(struct parallel *parallel, uint64_t step);

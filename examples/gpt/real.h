@@ -77,7 +77,7 @@ static inline real real_exp(real x)
     power = power * r + 1 / 2.f;
     power = power * r + 1;
     power = power * r + 1;
-    const int32_t bits = ((int32_t)n + 127) << 23;
+    const uint32_t bits = (uint32_t)((int32_t)n + 127) << 23; /* anything for NaN */
     float scale;
     memcpy(&scale, &bits, sizeof scale);
     return power * scale;

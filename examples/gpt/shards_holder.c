@@ -70,12 +70,17 @@ static real *gradient(size_t index, void *context)
     const struct chunk_holder *chunk = context;
     const size_t g = chunk->first_group + index;
     struct wide_group *group = &chunk->all->groups[g];
+    if (chunk->all->compression != NULL) return compression_gradient(chunk->all->compression, g);
     if (!chunk->all->rounds) return gradient_of(chunk, g);
     return group->gradients = allocate(group->elements, sizeof *group->gradients);
 }
 
 static void start_reduction(struct shards_holder *holder, size_t group)
 {
+    if (holder->compression != NULL) {
+        compression_ready(holder->compression, group);
+        return;
+    }
     timeline_begin(holder->timeline, WAITING_REPLICAS, 0);
     expect(tutti_shards_ready(holder->shards, group), "reducing gradients");
     timeline_end(holder->timeline);

@@ -12,6 +12,7 @@
 #ifndef GPT_SHARDS_HOLDER_H
 #define GPT_SHARDS_HOLDER_H
 
+#include "compression.h"
 #include "model.h"
 #include "profile.h"
 #include "tutti/train/shards.h"
@@ -34,10 +35,11 @@ struct shards_holder {
     struct chunk_holder *chunks;            /* [chunk_count] */
     struct wide_group *groups;              /* [group_count] */
     size_t chunk_count, group_count;
-    struct timeline *timeline; /* borrowed; NULL: none */
-    struct profile *profile;   /* borrowed */
-    bool reduces_late;         /* gradients wait for the end of the backward pass */
-    size_t *late;              /* [group_count]: groups that do */
+    struct timeline *timeline;       /* borrowed; NULL: none */
+    struct profile *profile;         /* borrowed */
+    struct compression *compression; /* borrowed; NULL: gradients go to the shards at once */
+    bool reduces_late;               /* gradients wait for the end of the backward pass */
+    size_t *late;                    /* [group_count]: groups that do */
     size_t late_count;
 };
 

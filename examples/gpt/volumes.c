@@ -240,6 +240,7 @@ size_t volumes_print(const struct volumes *volumes, FILE *file)
                 volumes->setting.parameter_bytes < sizeof(real) ? ", parameters bfloat16" : "");
     for (int v = 0; v < VOLUMES; v++) {
         const enum volume volume = (enum volume)v;
+        if (volume == VOLUME_PARAMETERS && volumes->setting.compresses) continue;
         const size_t n = mesh_axis(volumes->mesh, axes[v]).size;
         const struct amount counted = counted_of(volumes, volume), of_a_step = book(volumes, volume);
         same = are_equal(volumes, volume, &counted, &of_a_step) && same;

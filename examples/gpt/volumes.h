@@ -54,6 +54,7 @@ struct volumes_setting {
     int zero;
     size_t micro_batches;
     bool rows_split, gathers_again, recomputes;
+    bool compresses; /* gradients of replicas: no formula here says how many bytes they are */
     struct part part;
     struct shape shape;
     size_t rows;           /* of a micro-batch */

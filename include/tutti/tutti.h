@@ -575,8 +575,9 @@ struct tutti_call_options {
                              NULL: the communicator's rules; "none": as it is. The same on all
                              ranks; of a message see recv. UNSUPPORTED: elements that the
                              encoding does not take, an op
-                             other than sum and avg, a v form, a barrier; a deterministic call that
-                             reduces, or does not say "required". */
+                             other than sum and avg, a barrier; gatherv, scatterv and alltoallv in
+                             an encoding in units; a deterministic call that reduces, or does not
+                             say "required". */
 };
 #define TUTTI_CALL_OPTIONS_INIT                                            \
     {                                                                      \

@@ -19,7 +19,10 @@ const char *call_encoding_why_never(const struct call_to_encode *call,
                "numbers";
     if (reduces && call->op != OP_SUM && call->op != OP_AVG)
         return "only sums and averages can be encoded";
-    if (call->varies) return "counts of a v form cannot be encoded";
+    if (call->varies && !collective_knows_all_counts(call->collective) &&
+        encoding_unit_elements(wish->encoding) > 1)
+        return "ranks do not know each other's counts, and units of several elements would hide "
+               "counts that differ";
     if (call->deterministic && reduces)
         return "an owner adds its own part unrounded, and which rank owns an element depends on "
                "the "
@@ -102,9 +105,11 @@ static void ask_encoded(struct choose_call *wanted, const struct call_encoding *
 {
     wanted->is_encoded = true;
     wanted->goes_in_units = found->encoding->unit_elements > 1;
-    wanted->ends_within_units = wanted->question.bytes / dtype_size(wanted->question.dtype) %
-                                    found->encoding->unit_elements !=
-                                0;
+    wanted->ends_within_units =
+        wanted->goes_in_units &&
+        (wanted->varies || wanted->question.bytes / dtype_size(wanted->question.dtype) %
+                                   found->encoding->unit_elements !=
+                               0);
     wanted->question.encoding = found->wish.encoding;
     wanted->question.encoded_links = found->wish.links;
 }

@@ -109,6 +109,7 @@ static struct choose_call wanted_by(const struct tutti_comm *comm, const struct 
         .root = what->root,
         .deterministic = call->deterministic,
         .in_rank_order = collective_reduces(what->collective) && !call->op->commutative,
+        .varies = what->varies,
         .counts_are_local = what->varies && !collective_knows_all_counts(what->collective),
         .algorithm = call->algorithm,
         .radix = call->wishes.radix,

@@ -27,6 +27,7 @@ struct job {
     const struct algorithm *algorithm;
     int size, root;
     size_t count;
+    bool varies; /* blocks have counts of their own, up to `count` */
     enum tutti_encoding encoding;
     enum tutti_dtype dtype; /* of 16 bits, values are powers of two */
     const int *places;
@@ -60,6 +61,54 @@ static size_t blocks_received(const struct job *job, int rank)
                                       job->size);
 }
 
+/* ---------------------------------------------------------------------------------------- counts */
+
+static size_t element_bytes(const struct job *job)
+{
+    return job->dtype == TUTTI_FLOAT32 ? sizeof(float) : 2;
+}
+
+/* Elements of the block from one rank to another, where the collective tells them apart. Ranks
+ * exchange as many as they get, so that they can do so in place. */
+static size_t count_between(const struct job *job, int from, int to)
+{
+    static const size_t shares[] = {1, 0, 1000000, 129, 64, 999, 3};
+    const enum collective collective = job->algorithm->collective;
+    if (!job->varies) return job->count;
+    const size_t share = shares[(collective == COLLECTIVE_ALLTOALL ? from + to
+                                 : collective_scatters(collective) ? to
+                                                                   : from) %
+                                7];
+    return share < job->count ? share : job->count;
+}
+
+static size_t sent_count(const struct job *job, int rank, size_t block)
+{
+    return count_between(job, rank, (int)block);
+}
+
+static size_t received_count(const struct job *job, int rank, size_t block)
+{
+    return count_between(job, (int)block, rank);
+}
+
+/* Bytes of the first blocks. */
+static size_t sent_bytes(const struct job *job, int rank, size_t blocks)
+{
+    size_t count = 0;
+    for (size_t b = 0; b < blocks; b++) count += sent_count(job, rank, b);
+    return count * element_bytes(job);
+}
+
+static size_t received_bytes(const struct job *job, int rank, size_t blocks)
+{
+    size_t count = 0;
+    for (size_t b = 0; b < blocks; b++) count += received_count(job, rank, b);
+    return count * element_bytes(job);
+}
+
+/* --------------------------------------------------------------------------------------- buffers */
+
 /* Of element i of the block that a rank gives to another, or to all (0). */
 static float number_of(const struct job *job, int rank, size_t block, size_t i)
 {
@@ -70,38 +119,34 @@ static float number_of(const struct job *job, int rank, size_t block, size_t i)
                                        : ldexpf(number < 0 ? -1.25f : 1.375f, (int)(mixed % 5));
 }
 
-static size_t element_bytes(const struct job *job)
-{
-    return job->dtype == TUTTI_FLOAT32 ? sizeof(float) : 2;
-}
-
-static void fill_block(const struct job *job, int rank, size_t block, unsigned char *at)
+static void fill_block(const struct job *job, int rank, size_t block, size_t count,
+                       unsigned char *at)
 {
     float numbers[COUNT_MAX];
-    for (size_t i = 0; i < job->count; i++) numbers[i] = number_of(job, rank, block, i);
+    for (size_t i = 0; i < count; i++) numbers[i] = number_of(job, rank, block, i);
     if (job->dtype == TUTTI_FLOAT32)
-        memcpy(at, numbers, job->count * sizeof *numbers);
+        memcpy(at, numbers, count * sizeof *numbers);
     else
         assert_int_equal(tutti_encode(job->dtype == TUTTI_BFLOAT16 ? TUTTI_ENCODING_BFLOAT16
                                                                    : TUTTI_ENCODING_FLOAT16,
-                                      TUTTI_FLOAT32, numbers, job->count, at),
+                                      TUTTI_FLOAT32, numbers, count, at),
                          TUTTI_OK);
 }
 
 /* The values of such a block after one encoding. */
-static void fill_rounded(const struct job *job, int rank, size_t block, unsigned char *at)
+static void fill_rounded(const struct job *job, int rank, size_t block, size_t count,
+                         unsigned char *at)
 {
     unsigned char encoded[COUNT_MAX * 4 + 256];
-    fill_block(job, rank, block, at);
-    assert_int_equal(tutti_encode(job->encoding, job->dtype, at, job->count, encoded), TUTTI_OK);
-    assert_int_equal(tutti_decode(job->encoding, job->dtype, encoded, job->count, at), TUTTI_OK);
+    fill_block(job, rank, block, count, at);
+    assert_int_equal(tutti_encode(job->encoding, job->dtype, at, count, encoded), TUTTI_OK);
+    assert_int_equal(tutti_decode(job->encoding, job->dtype, encoded, count, at), TUTTI_OK);
 }
 
 static void make_buffers(const struct job *job, int rank, struct rank *own)
 {
     const enum collective collective = job->algorithm->collective;
-    const size_t block_bytes = job->count * element_bytes(job);
-    const size_t bytes = ((size_t)job->size + 1) * block_bytes + 64;
+    const size_t bytes = ((size_t)job->size + 1) * job->count * element_bytes(job) + 64;
     for (int b = 0; b < 2; b++) {
         own->memory[b] = malloc(bytes);
         assert_non_null(own->memory[b]);
@@ -111,11 +156,27 @@ static void make_buffers(const struct job *job, int rank, struct rank *own)
     own->recv = own->memory[1];
     if (job->in_place && blocks_sent(job, rank) > 0 && blocks_received(job, rank) > 0) {
         own->recv = own->send;
-        if (collective_gathers(collective)) own->send_offset = (size_t)rank * block_bytes;
-        if (collective_scatters(collective)) own->recv_offset = (size_t)rank * block_bytes;
+        if (collective_gathers(collective))
+            own->send_offset = received_bytes(job, rank, (size_t)rank);
+        if (collective_scatters(collective)) own->recv_offset = sent_bytes(job, rank, (size_t)rank);
     }
     for (size_t b = 0; b < blocks_sent(job, rank); b++)
-        fill_block(job, rank, b, own->send + own->send_offset + b * block_bytes);
+        fill_block(job, rank, b, sent_count(job, rank, b),
+                   own->send + own->send_offset + sent_bytes(job, rank, b));
+}
+
+/* Tells the program's counts to `options`, as a call of a v form does. */
+static void vary(const struct job *job, int rank, size_t sent[ENGINE_RANKS_MAX],
+                 size_t received[ENGINE_RANKS_MAX], struct bind_options *options)
+{
+    const size_t sends = blocks_sent(job, rank), receives = blocks_received(job, rank);
+    if (!job->varies) return;
+    for (size_t b = 0; b < sends; b++) sent[b] = sent_count(job, rank, b);
+    for (size_t b = 0; b < receives; b++) received[b] = received_count(job, rank, b);
+    if (sends > 1) options->input_counts = sent;
+    if (receives > 1) options->output_counts = received;
+    const bool is_scattered = collective_scatters(job->algorithm->collective);
+    options->count = is_scattered ? received_count(job, rank, 0) : sent_count(job, rank, 0);
 }
 
 static void bind(const struct job *job, struct engine_net *net, int rank, struct rank *own)
@@ -141,6 +202,8 @@ static void bind(const struct job *job, struct engine_net *net, int rank, struct
                                    .places = job->places,
                                    .rounding = job->rounding,
                                    .encoding_kernels = &kernels};
+    size_t sent[ENGINE_RANKS_MAX], received[ENGINE_RANKS_MAX];
+    vary(job, rank, sent, received, &options);
     struct transport *transport = engine_net_transport(net, rank);
     bind_to_transport(&options, transport);
     if (bind_program(plan, &options, &own->program) != TUTTI_OK)
@@ -188,14 +251,15 @@ static void find_owner(const struct job *job, int rank, size_t b, int *owner, si
 
 static bool is_moved_right(const struct job *job, const struct rank *own, int rank)
 {
-    const size_t block_bytes = job->count * element_bytes(job);
     unsigned char expected[COUNT_MAX * sizeof(float)];
     for (size_t b = 0; b < blocks_received(job, rank); b++) {
         int owner;
         size_t block;
+        const size_t count = received_count(job, rank, b);
         find_owner(job, rank, b, &owner, &block);
-        fill_rounded(job, owner, block, expected);
-        if (memcmp(own->recv + own->recv_offset + b * block_bytes, expected, block_bytes) != 0)
+        fill_rounded(job, owner, block, count, expected);
+        if (memcmp(own->recv + own->recv_offset + received_bytes(job, rank, b), expected,
+                   count * element_bytes(job)) != 0)
             return false;
     }
     return true;
@@ -217,7 +281,8 @@ static bool is_sum_right(const struct job *job, const struct rank *own, int rank
 {
     const bool is_scattered = job->algorithm->collective == COLLECTIVE_REDUCE_SCATTER;
     const size_t block = is_scattered ? (size_t)rank : 0;
-    for (size_t i = 0; blocks_received(job, rank) > 0 && i < job->count; i++) {
+    const size_t count = blocks_received(job, rank) > 0 ? received_count(job, rank, 0) : 0;
+    for (size_t i = 0; i < count; i++) {
         double sum = 0;
         float found;
         for (int r = 0; r < job->size; r++) sum += number_of(job, r, block, i);
@@ -232,14 +297,18 @@ static bool is_sum_right(const struct job *job, const struct rank *own, int rank
  * no rank's. */
 static bool is_left_alone(const struct job *job, const struct rank *own, int rank)
 {
-    const size_t block_bytes = job->count * element_bytes(job);
     unsigned char given[COUNT_MAX * sizeof(float)];
     for (size_t b = 0; own->send != own->recv && b < blocks_sent(job, rank); b++) {
-        fill_block(job, rank, b, given);
-        if (memcmp(own->send + b * block_bytes, given, block_bytes) != 0) return false;
+        const size_t count = sent_count(job, rank, b);
+        fill_block(job, rank, b, count, given);
+        if (memcmp(own->send + sent_bytes(job, rank, b), given, count * element_bytes(job)) != 0)
+            return false;
     }
+    const size_t sends = sent_bytes(job, rank, blocks_sent(job, rank)),
+                 receives = received_bytes(job, rank, blocks_received(job, rank));
+    const size_t end = own->send == own->recv && sends > receives ? sends : receives;
     for (size_t i = 0; i < 64; i++)
-        if (own->recv[((size_t)job->size + 1) * block_bytes + i] != 0x5a) return false;
+        if (own->recv[end + i] != 0x5a) return false;
     return true;
 }
 
@@ -301,14 +370,23 @@ static struct engine_mood mood_of(uint64_t seed)
 }
 
 /* As choose.c does it. */
-static bool takes(const struct algorithm *algorithm, enum tutti_encoding encoding, size_t count)
+static bool takes(const struct algorithm *algorithm, enum tutti_encoding encoding, size_t count,
+                  bool varies)
 {
     const unsigned unit = encoding_unit_elements(encoding);
     if (algorithm->collective == COLLECTIVE_ALLREDUCE || algorithm->collective == COLLECTIVE_BARRIER)
         return false;
+    if (varies) {
+        if (algorithm->collective == COLLECTIVE_BROADCAST ||
+            algorithm->collective == COLLECTIVE_REDUCE)
+            return false;
+        if (!collective_knows_all_counts(algorithm->collective) &&
+            (!algorithm->is_direct || unit > 1))
+            return false;
+    }
     return unit == 1 ||
            ((!collective_reduces(algorithm->collective) || algorithm->sends_to_owners) &&
-            (count % unit == 0 || algorithm->keeps_units));
+            ((count % unit == 0 && !varies) || algorithm->keeps_units));
 }
 
 static int root_of(const struct algorithm *algorithm, int size, uint64_t seed)
@@ -316,12 +394,12 @@ static int root_of(const struct algorithm *algorithm, int size, uint64_t seed)
     return collective_is_rooted(algorithm->collective) ? (int)(seed % (uint64_t)size) : 0;
 }
 
-static void blocks_are_alike_with_all_links_encoded(void **state)
+static void run_with_all_links_encoded(bool varies)
 {
-    (void)state;
     static const int places[ENGINE_RANKS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
     static const enum tutti_dtype dtypes[] = {TUTTI_FLOAT32, TUTTI_BFLOAT16, TUTTI_FLOAT16};
     uint64_t seed = 0;
+    int runs = 0;
     for (int a = 0; a < algo_count; a++)
         for (int e = 1; e < ENCODING_COUNT; e++)
             for (int size = 2; size <= ENGINE_RANKS_MAX; size += 1 + (int)(seed % 2)) {
@@ -332,6 +410,7 @@ static void blocks_are_alike_with_all_links_encoded(void **state)
                                         .size = size,
                                         .root = root_of(algorithm, size, seed),
                                         .count = counts[seed % COUNTS],
+                                        .varies = varies,
                                         .encoding = encoding,
                                         .dtype = encoding_takes(encoding, dtype) &&
                                                          !collective_reduces(algorithm->collective)
@@ -339,9 +418,25 @@ static void blocks_are_alike_with_all_links_encoded(void **state)
                                                      : TUTTI_FLOAT32,
                                         .places = places,
                                         .in_place = seed % 2 == 0};
-                if (takes(algorithm, encoding, job.count) && algo_supports(algorithm, size))
-                    expect_right(&job, mood_of(seed), seed);
+                if (!takes(algorithm, encoding, job.count, varies) ||
+                    !algo_supports(algorithm, size))
+                    continue;
+                expect_right(&job, mood_of(seed), seed);
+                runs++;
             }
+    assert_true(runs > 100);
+}
+
+static void blocks_are_alike_with_all_links_encoded(void **state)
+{
+    (void)state;
+    run_with_all_links_encoded(false);
+}
+
+static void blocks_of_different_counts_are_alike_with_all_links_encoded(void **state)
+{
+    (void)state;
+    run_with_all_links_encoded(true);
 }
 
 static const struct host_shape shapes[] = {
@@ -355,9 +450,8 @@ static const struct host_shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-static void blocks_are_alike_with_links_between_hosts_encoded(void **state)
+static void run_with_links_between_hosts_encoded(bool varies)
 {
-    (void)state;
     uint64_t seed = 1000;
     for (int e = 1; e < ENCODING_COUNT; e++)
         for (int a = 0; a < algo_count; a++)
@@ -372,6 +466,7 @@ static void blocks_are_alike_with_links_between_hosts_encoded(void **state)
                                         .size = map.rank_count,
                                         .root = root_of(algorithm, map.rank_count, seed),
                                         .count = counts[seed / 2 % COUNTS],
+                                        .varies = varies,
                                         .encoding = (enum tutti_encoding)e,
                                         .dtype = TUTTI_FLOAT32,
                                         .places = by_rack ? map.rack_of : map.host_of,
@@ -379,10 +474,22 @@ static void blocks_are_alike_with_links_between_hosts_encoded(void **state)
                                         .in_place = seed % 3 == 0};
                 struct engine_mood mood = mood_of(seed);
                 mood.host_of = map.host_of;
-                if (takes(algorithm, job.encoding, job.count) &&
+                if (takes(algorithm, job.encoding, job.count, varies) &&
                     algo_supports_levels(algorithm, map.rank_count))
                     expect_right(&job, mood, seed);
             }
+}
+
+static void blocks_are_alike_with_links_between_hosts_encoded(void **state)
+{
+    (void)state;
+    run_with_links_between_hosts_encoded(false);
+}
+
+static void blocks_of_different_counts_are_alike_with_links_between_hosts_encoded(void **state)
+{
+    (void)state;
+    run_with_links_between_hosts_encoded(true);
 }
 
 /* --------------------------------------------------------------------------------- planted bugs */
@@ -408,7 +515,7 @@ static void an_owner_that_keeps_its_block_unrounded_is_found(void **state)
                               .dtype = TUTTI_FLOAT32,
                               .places = places,
                               .in_place = in_place != 0};
-            if (!takes(algorithm, job.encoding, job.count) ||
+            if (!takes(algorithm, job.encoding, job.count, false) ||
                 collective_reduces(algorithm->collective) || !algo_supports(algorithm, job.size))
                 continue;
             assert_true(run(&job, mood_of(1), 1));
@@ -424,6 +531,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_alike_with_all_links_encoded),
         cmocka_unit_test(blocks_are_alike_with_links_between_hosts_encoded),
+        cmocka_unit_test(blocks_of_different_counts_are_alike_with_all_links_encoded),
+        cmocka_unit_test(blocks_of_different_counts_are_alike_with_links_between_hosts_encoded),
         cmocka_unit_test(an_owner_that_keeps_its_block_unrounded_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

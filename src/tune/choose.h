@@ -23,7 +23,8 @@ struct choose_call {
     bool is_encoded;    /* on some links: replicas must stay bit-identical nevertheless */
     bool goes_in_units; /* encoded in units of several elements, for plans in which a contribution is encoded once on each level before its owner has it */
     bool ends_within_units; /* blocks do, so that no message may go on behind the end of one */
-    bool counts_are_local;  /* blocks go end to end; no other rank knows counts or question.bytes */
+    bool varies;            /* blocks have counts of their own */
+    bool counts_are_local;  /* and go end to end; no other rank knows them or question.bytes */
     const struct algorithm *algorithm; /* asked for; or NULL */
     unsigned radix;                    /* of it; 0: its default */
     const struct rules *rules;         /* of the communicator; or NULL */

@@ -239,6 +239,178 @@ static void blocks_are_rounded_once_on_every_rank(void **state)
         assert_int_equal(ranks_run(size, NULL, moves, NULL), 0);
 }
 
+/* ------------------------------------------------------------------------------------- v forms */
+
+/* Blocks of counts of their own: of rank r, or from rank r to rank s. Some are empty. */
+static size_t own_count(int r)
+{
+    static const size_t counts[SIZE_MAX_OF_TEST] = {129, 0, 1000, 1, 12801};
+    return counts[r];
+}
+
+static size_t pair_count(int from, int to)
+{
+    return (size_t)((from * 7 + to * 3) % 5) * 97 + (size_t)(from == to);
+}
+
+/* Blocks one after the other, or, spread, in the reverse order with a gap before each. */
+static void place_blocks(const size_t *counts, int size, bool spread, size_t *displs)
+{
+    size_t at = 0;
+    for (int i = 0; i < size; i++) {
+        const int r = spread ? size - 1 - i : i;
+        at += spread ? 3 : 0;
+        displs[r] = at;
+        at += counts[r];
+    }
+}
+
+static void give_values(int rank, size_t block, size_t count, float *at)
+{
+    for (size_t i = 0; i < count; i++) at[i] = value_of(rank, i + block * 7);
+}
+
+/* The block that a rank gave as number `block`, once rounded. */
+static bool has_rounded(const struct moved *moved, const float *at, int owner, size_t block,
+                        size_t count)
+{
+    return make_rounded(moved->encoding, owner, block, count, moved->expected) &&
+           memcmp(at, moved->expected, count * sizeof *at) == 0;
+}
+
+static bool gathers_varying(const struct moved *moved, bool in_place, bool spread)
+{
+    size_t counts[SIZE_MAX_OF_TEST], displs[SIZE_MAX_OF_TEST];
+    for (int r = 0; r < moved->size; r++) counts[r] = own_count(r);
+    place_blocks(counts, moved->size, spread, displs);
+    float *const send = in_place ? moved->recv + displs[moved->rank] : moved->send;
+    give_values(moved->rank, 0, counts[moved->rank], send);
+    bool right = tutti_allgatherv_with(send, moved->recv, counts, spread ? displs : NULL,
+                                       TUTTI_FLOAT32, &moved->options, moved->comm) == TUTTI_OK;
+    for (int r = 0; right && r < moved->size; r++)
+        right = has_rounded(moved, moved->recv + displs[r], r, 0, counts[r]);
+    return right;
+}
+
+static bool gathers_at_root(const struct moved *moved, int root, bool spread)
+{
+    size_t counts[SIZE_MAX_OF_TEST], displs[SIZE_MAX_OF_TEST];
+    for (int r = 0; r < moved->size; r++) counts[r] = own_count(r);
+    place_blocks(counts, moved->size, spread, displs);
+    give_values(moved->rank, 0, counts[moved->rank], moved->send);
+    bool right = tutti_gatherv_with(moved->send, counts[moved->rank], moved->recv, counts, displs,
+                                    TUTTI_FLOAT32, root, &moved->options, moved->comm) == TUTTI_OK;
+    for (int r = 0; right && moved->rank == root && r < moved->size; r++)
+        right = has_rounded(moved, moved->recv + displs[r], r, 0, counts[r]);
+    return right;
+}
+
+static bool scatters_varying(const struct moved *moved, int root, bool spread)
+{
+    size_t counts[SIZE_MAX_OF_TEST], displs[SIZE_MAX_OF_TEST];
+    for (int r = 0; r < moved->size; r++) counts[r] = own_count(r);
+    place_blocks(counts, moved->size, spread, displs);
+    for (int r = 0; moved->rank == root && r < moved->size; r++)
+        give_values(root, (size_t)r, counts[r], moved->send + displs[r]);
+    return tutti_scatterv_with(moved->send, counts, displs, moved->recv, counts[moved->rank],
+                               TUTTI_FLOAT32, root, &moved->options, moved->comm) == TUTTI_OK &&
+           has_rounded(moved, moved->recv, root, (size_t)moved->rank, counts[moved->rank]);
+}
+
+static bool exchanges_varying(const struct moved *moved, bool spread)
+{
+    size_t sent[SIZE_MAX_OF_TEST], received[SIZE_MAX_OF_TEST], from[SIZE_MAX_OF_TEST],
+        to[SIZE_MAX_OF_TEST];
+    for (int r = 0; r < moved->size; r++) {
+        sent[r] = pair_count(moved->rank, r);
+        received[r] = pair_count(r, moved->rank);
+    }
+    place_blocks(sent, moved->size, spread, from);
+    place_blocks(received, moved->size, spread, to);
+    for (int r = 0; r < moved->size; r++)
+        give_values(moved->rank, (size_t)r, sent[r], moved->send + from[r]);
+    bool right = tutti_alltoallv_with(moved->send, sent, from, moved->recv, received, to,
+                                      TUTTI_FLOAT32, &moved->options, moved->comm) == TUTTI_OK;
+    for (int r = 0; right && r < moved->size; r++)
+        right = has_rounded(moved, moved->recv + to[r], r, (size_t)moved->rank, received[r]);
+    return right;
+}
+
+static bool sums_varying(const struct moved *moved, double step, bool in_place)
+{
+    size_t counts[SIZE_MAX_OF_TEST], begins[SIZE_MAX_OF_TEST];
+    const int size = moved->size, rank = moved->rank;
+    for (int r = 0; r < size; r++) counts[r] = own_count(r);
+    place_blocks(counts, size, false, begins);
+    for (int r = 0; r < size; r++) give_values(rank, (size_t)r, counts[r], moved->send + begins[r]);
+    float *const recv = in_place ? moved->send + begins[rank] : moved->recv;
+    if (tutti_reduce_scatterv_with(moved->send, recv, counts, TUTTI_FLOAT32, TUTTI_AVG,
+                                   &moved->options, moved->comm) != TUTTI_OK)
+        return false;
+    for (size_t i = 0; i < counts[rank]; i++) {
+        double sum = 0;
+        for (int r = 0; r < size; r++) sum += value_of(r, i + (size_t)rank * 7);
+        if (fabs(sum / size - (double)recv[i]) > (size + 1) * step) return false;
+    }
+    return true;
+}
+
+/* Where ranks know only their own counts, encodings in units are refused. */
+static bool moves_varying(const struct moved *moved, double step, bool has_units)
+{
+    for (int spread = 0; spread < 2; spread++) {
+        if (!gathers_varying(moved, false, spread) || !gathers_varying(moved, true, spread) ||
+            !sums_varying(moved, step, spread))
+            return false;
+        if (has_units) continue;
+        for (int root = 0; root < moved->size; root += moved->size - 1)
+            if (!gathers_at_root(moved, root, spread) || !scatters_varying(moved, root, spread))
+                return false;
+        if (!exchanges_varying(moved, spread)) return false;
+    }
+    return true;
+}
+
+static int varying(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    static const struct {
+        const char *wish;
+        enum tutti_encoding encoding;
+        double step;
+    } cases[] = {{"bfloat16/everywhere/required", TUTTI_ENCODING_BFLOAT16, 0x1p-8},
+                 {"float16/everywhere/required", TUTTI_ENCODING_FLOAT16, 0x1p-11},
+                 {"fp8_e4m3/everywhere/required", TUTTI_ENCODING_FP8_E4M3, 0x1p-4},
+                 {"int8/everywhere/required", TUTTI_ENCODING_INT8, 0x1p-6},
+                 {"mxfp4/everywhere/required", TUTTI_ENCODING_MXFP4, 0x1p-1}};
+    enum { ROOM = 20000 };
+    (void)seed, (void)context;
+    float *const memory = malloc(3 * ROOM * sizeof *memory);
+    RANKS_EXPECT(memory != NULL);
+    for (int i = 0; i < 5; i++) {
+        const struct moved moved = {
+            .options = {.size_bytes = sizeof moved.options, .encoding = cases[i].wish},
+            .encoding = cases[i].encoding,
+            .send = memory,
+            .recv = memory + ROOM,
+            .expected = memory + 2 * ROOM,
+            .rank = rank,
+            .size = size,
+            .comm = comm};
+        RANKS_EXPECT(moves_varying(&moved, cases[i].step, i >= 3));
+    }
+    free(memory);
+    return 0;
+}
+
+static void blocks_of_any_count_are_rounded_once_on_every_rank(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= SIZE_MAX_OF_TEST; size++)
+        assert_int_equal(ranks_run(size, NULL, varying, NULL), 0);
+}
+
+/* ------------------------------------------------------------------------------------- 16 bits */
+
 /* 16-bit floats go in the encodings of a byte and less. */
 static int halves(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -354,20 +526,20 @@ static int refusals(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(is_refused(tutti_allreduce_with(x, x, 8, TUTTI_FLOAT32, TUTTI_MAX, &options, comm),
                             TUTTI_UNSUPPORTED, "only sums and averages"));
     const size_t eights[] = {8, 8};
+    options.encoding = "int8/everywhere/required";
     const enum tutti_status v_forms[] = {
-        tutti_allgatherv_with(x, all, eights, NULL, TUTTI_FLOAT32, &options, comm),
         tutti_gatherv_with(x, 8, all, eights, NULL, TUTTI_FLOAT32, 0, &options, comm),
-        tutti_scatterv_with(all, eights, NULL, x, 8, TUTTI_FLOAT32, 0, &options, comm),
-        tutti_reduce_scatterv_with(all, x, eights, TUTTI_FLOAT32, TUTTI_SUM, &options, comm),
-        tutti_alltoallv_with(all, eights, NULL, all + 16, eights, NULL, TUTTI_FLOAT32, &options,
-                             comm),
-        tutti_barrier_with(&options, comm)};
-    for (int i = 0; i < 6; i++) RANKS_EXPECT(v_forms[i] == TUTTI_UNSUPPORTED);
-    RANKS_EXPECT(
-        is_refused(tutti_allgatherv_with(x, all, eights, NULL, TUTTI_FLOAT32, &options, comm),
-                   TUTTI_UNSUPPORTED,
-                   "tutti_allgather: options.encoding is "
-                   "\"bfloat16/everywhere/required\": counts of a v form"));
+        tutti_scatterv_with(all, eights, NULL, x, 8, TUTTI_FLOAT32, 0, &options, comm)};
+    for (int i = 0; i < 2; i++) RANKS_EXPECT(v_forms[i] == TUTTI_UNSUPPORTED);
+    RANKS_EXPECT(is_refused(tutti_alltoallv_with(all, eights, NULL, all + 16, eights, NULL,
+                                                 TUTTI_FLOAT32, &options, comm),
+                            TUTTI_UNSUPPORTED,
+                            "tutti_alltoall: options.encoding is \"int8/everywhere/required\": "
+                            "ranks do not know each other's counts"));
+    options.encoding = "bfloat16/everywhere/required";
+    RANKS_EXPECT(is_refused(
+        tutti_reduce_scatterv_with(all, x, eights, TUTTI_FLOAT32, TUTTI_MAX, &options, comm),
+        TUTTI_UNSUPPORTED, "only sums and averages"));
     RANKS_EXPECT(is_refused(tutti_barrier_with(&options, comm), TUTTI_UNSUPPORTED,
                             "a barrier has no elements"));
     RANKS_EXPECT(is_refused(tutti_allgather_with(&d, all, 1, TUTTI_FLOAT64, &options, comm),
@@ -481,6 +653,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ranks_have_the_same_bits),
         cmocka_unit_test(blocks_are_rounded_once_on_every_rank),
+        cmocka_unit_test(blocks_of_any_count_are_rounded_once_on_every_rank),
         cmocka_unit_test(halves_are_encoded_in_less),
         cmocka_unit_test(rules_encode_by_size),
         cmocka_unit_test(wrong_rules_are_refused),

@@ -318,6 +318,7 @@ static void blocks_of_all_counts_arrive_among_processes(void **state)
 struct mismatch {
     enum collective collective;
     size_t sent, expected;
+    const char *encoding; /* of the call, then of float32; NULL: none */
 };
 
 enum { MISMATCH_RANKS = 3, ROOM = 4096 };
@@ -340,15 +341,19 @@ static enum tutti_status call_mismatched(const struct mismatch *m, const int32_t
     for (int r = 0; r < MISMATCH_RANKS; r++) send_counts[r] = recv_counts[r] = filler;
     if (rank == 1) send_counts[0] = m->sent;
     if (rank == 0) recv_counts[1] = m->expected;
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    const enum tutti_dtype dtype = m->encoding != NULL ? TUTTI_FLOAT32 : TUTTI_INT32;
+    options.encoding = m->encoding;
     switch (m->collective) {
     case COLLECTIVE_GATHER:
-        return tutti_gatherv(send, rank == 1 ? m->sent : filler, recv, recv_counts, NULL,
-                             TUTTI_INT32, 0, comm);
+        return tutti_gatherv_with(send, rank == 1 ? m->sent : filler, recv, recv_counts, NULL,
+                                  dtype, 0, &options, comm);
     case COLLECTIVE_SCATTER: /* root is 1 */
-        return tutti_scatterv(send, send_counts, NULL, recv, rank == 0 ? m->expected : filler,
-                              TUTTI_INT32, 1, comm);
+        return tutti_scatterv_with(send, send_counts, NULL, recv, rank == 0 ? m->expected : filler,
+                                   dtype, 1, &options, comm);
     default:
-        return tutti_alltoallv(send, send_counts, NULL, recv, recv_counts, NULL, TUTTI_INT32, comm);
+        return tutti_alltoallv_with(send, send_counts, NULL, recv, recv_counts, NULL, dtype,
+                                    &options, comm);
     }
 }
 
@@ -393,12 +398,14 @@ static void counts_that_do_not_fit_are_found(void **state)
     static const size_t counts[][2] = {{7, 3}, {3, 7}, {20000, 100}, {100, 20000}, {5, 0}, {0, 5}};
     static const enum collective local[] = {COLLECTIVE_GATHER, COLLECTIVE_SCATTER,
                                             COLLECTIVE_ALLTOALL};
+    static const char *const encodings[] = {NULL, NULL, NULL, "bfloat16/everywhere/required"};
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
-        for (int i = 0; i < 3; i++) {
-            struct mismatch m = {local[i], counts[c][0], counts[c][1]};
+        for (int i = 0; i < 4; i++) {
+            struct mismatch m = {i < 3 ? local[i] : local[c % 3], counts[c][0], counts[c][1],
+                                 encodings[i]};
             if (ranks_run(MISMATCH_RANKS, &options, counts_that_differ, &m) != 0)
-                fail_msg("%sv: %zu sent, %zu expected", collective_name(m.collective), m.sent,
-                         m.expected);
+                fail_msg("%sv: %zu sent, %zu expected%s", collective_name(m.collective), m.sent,
+                         m.expected, m.encoding != NULL ? ", encoded" : "");
         }
 }
 

@@ -71,7 +71,17 @@ static void close_room(struct room *room)
 
 /* The same on all ranks. */
 struct experiment {
-    enum { ALLREDUCE, AVERAGE, ALLGATHER, BROADCAST, REDUCE_SCATTER, ALLTOALL, CALL_COUNT } call;
+    enum {
+        ALLREDUCE,
+        AVERAGE,
+        ALLGATHER,
+        BROADCAST,
+        REDUCE_SCATTER,
+        ALLTOALL,
+        ALLGATHERV,
+        ALLTOALLV,
+        CALL_COUNT
+    } call;
     const char *encoding, *algorithm;
     enum tutti_dtype dtype;
     size_t count, offset; /* elements; where buffers begin, in elements */
@@ -83,20 +93,42 @@ static size_t size_of(const struct experiment *x)
     return x->dtype == TUTTI_FLOAT32 ? 4 : 2;
 }
 
-static size_t sent_blocks(const struct experiment *x, int size)
+/* Of a v form: what a rank gives to each rank in an alltoallv, and gets; or what each rank gives. */
+static void fill_counts(const struct experiment *x, int rank, int size, size_t *counts)
 {
-    return x->call == REDUCE_SCATTER || x->call == ALLTOALL ? (size_t)size : 1;
+    for (int r = 0; r < size; r++)
+        counts[r] = x->count / (1 + (size_t)(x->call == ALLTOALLV ? rank + r : r) % 3);
 }
 
-static size_t received_blocks(const struct experiment *x, int size)
+static size_t sum_of_counts(const struct experiment *x, int rank, int size)
 {
-    return x->call == ALLGATHER || x->call == ALLTOALL ? (size_t)size : 1;
+    size_t counts[SIZE_MAX_OF_TEST], sum = 0;
+    fill_counts(x, rank, size, counts);
+    for (int r = 0; r < size; r++) sum += counts[r];
+    return sum;
+}
+
+static size_t elements_sent(const struct experiment *x, int rank, int size)
+{
+    size_t counts[SIZE_MAX_OF_TEST];
+    fill_counts(x, rank, size, counts);
+    if (x->call == ALLGATHERV) return counts[rank];
+    if (x->call == ALLTOALLV) return sum_of_counts(x, rank, size);
+    return x->count * (x->call == REDUCE_SCATTER || x->call == ALLTOALL ? (size_t)size : 1);
+}
+
+static size_t elements_received(const struct experiment *x, int rank, int size)
+{
+    if (x->call == ALLGATHERV || x->call == ALLTOALLV) return sum_of_counts(x, rank, size);
+    return x->count * (x->call == ALLGATHER || x->call == ALLTOALL ? (size_t)size : 1);
 }
 
 static enum tutti_status make_call(const struct experiment *x, const void *send, void *recv,
                                    const struct tutti_call_options *options, struct tutti_comm *comm)
 {
     const size_t n = x->count;
+    size_t counts[SIZE_MAX_OF_TEST];
+    fill_counts(x, tutti_comm_rank(comm), tutti_comm_size(comm), counts);
     switch (x->call) {
     case ALLREDUCE: return tutti_allreduce_with(send, recv, n, x->dtype, TUTTI_SUM, options, comm);
     case AVERAGE: return tutti_allreduce_with(send, recv, n, x->dtype, TUTTI_AVG, options, comm);
@@ -104,13 +136,17 @@ static enum tutti_status make_call(const struct experiment *x, const void *send,
     case BROADCAST: return tutti_broadcast_with(send, recv, n, x->dtype, 0, options, comm);
     case REDUCE_SCATTER:
         return tutti_reduce_scatter_with(send, recv, n, x->dtype, TUTTI_SUM, options, comm);
+    case ALLGATHERV:
+        return tutti_allgatherv_with(send, recv, counts, NULL, x->dtype, options, comm);
+    case ALLTOALLV:
+        return tutti_alltoallv_with(send, counts, NULL, recv, counts, NULL, x->dtype, options, comm);
     default: return tutti_alltoall_with(send, recv, n, x->dtype, options, comm);
     }
 }
 
 static void fill(const struct experiment *x, int rank, int size, void *to)
 {
-    const size_t count = sent_blocks(x, size) * x->count;
+    const size_t count = elements_sent(x, rank, size);
     for (size_t i = 0; i < count; i++) {
         const float value = value_of(rank, i);
         uint32_t bits;
@@ -125,8 +161,8 @@ static void fill(const struct experiment *x, int rank, int size, void *to)
 static bool runs(const struct experiment *x, struct room *room, int rank, int size,
                  struct tutti_comm *comm)
 {
-    const size_t sent = sent_blocks(x, size) * x->count * size_of(x),
-                 received = received_blocks(x, size) * x->count * size_of(x),
+    const size_t sent = elements_sent(x, rank, size) * size_of(x),
+                 received = elements_received(x, rank, size) * size_of(x),
                  begin = x->offset * size_of(x);
     struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
     options.encoding = x->encoding;
@@ -202,6 +238,7 @@ static int sums_and_moves(struct tutti_comm *comm, int rank, int size, uint64_t 
                                    .offset = (size_t)(turn % 5),
                                    .some_on_host = turn % 3 == 1};
             const bool is_allreduce = call == ALLREDUCE || call == AVERAGE;
+            if (call == ALLTOALLV && spoken.has_units) continue; /* refused */
             if (is_allreduce) x.algorithm = "twoshot";
             RANKS_EXPECT(runs(&x, &room, rank, size, comm));
             if (is_allreduce) {

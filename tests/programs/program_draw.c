@@ -87,15 +87,16 @@ static bool takes_encoding(const struct random_step *s)
 static bool call_may_encode(const struct random_step *s)
 {
     const bool reduces = collective_reduces((enum collective)s->collective);
-    if (!takes_encoding(s) || s->shape == CALL_VARYING || s->own ||
-        s->collective == COLLECTIVE_BARRIER)
+    const bool has_units = encoding_unit_elements((enum tutti_encoding)s->encoding) > 1;
+    if (!takes_encoding(s) || s->own || s->collective == COLLECTIVE_BARRIER) return false;
+    if (s->shape == CALL_VARYING && has_units &&
+        !collective_knows_all_counts((enum collective)s->collective))
         return false;
     if (reduces && ((s->op != OP_SUM && s->op != OP_AVG) || s->deterministic)) return false;
     if (s->deterministic && !s->required) return false;
     if (s->algorithm == 0) return true;
     const struct algorithm *const a = &algo_list[s->algorithm - 1];
-    return a->has_owners && (encoding_unit_elements((enum tutti_encoding)s->encoding) == 1 ||
-                             (a->keeps_units && (!reduces || a->sends_to_owners)));
+    return a->has_owners && (!has_units || (a->keeps_units && (!reduces || a->sends_to_owners)));
 }
 
 static bool call_is_valid(const struct scene *scene, const struct random_step *s)

@@ -57,7 +57,7 @@ static void what_is_no_program_is_refused_with_its_line(void **state)
         {"seed 1\njob ranks 2\ncall encoding int9\n", 3},
         {"seed 1\njob ranks 2\ncall count 1 dtype int32 encoding bfloat16\n", 0},
         {"seed 1\njob ranks 2\ncall count 1 op max encoding bfloat16\n", 0},
-        {"seed 1\njob ranks 2\ncall collective allgather shape varying encoding bfloat16\n", 0},
+        {"seed 1\njob ranks 2\ncall collective alltoall shape varying encoding int8\n", 0},
         {"seed 1\njob ranks 2\nmessage count 1 dtype bfloat16 encoding int8\n", 0},
         {"seed 1\njob ranks 2\nsparse count 1 dtype uint8\n", 0},
         {"seed 1\njob ranks 2\nbegin\nsparse dtype float32\nend\n", 0},

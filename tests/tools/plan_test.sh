@@ -154,6 +154,11 @@ exits 0 verify reduce_scatter hierarchical_direct --hosts 2,2,1 --racks 1,2 --en
 says out "int8 on links between racks: rounded once on the way to a result"
 exits 0 verify allgather bruck --ranks 5 --encoding int8/everywhere
 says out "calls with int8 take bruck where blocks end with a whole unit"
+says out "allgatherv with int8 does not take bruck: blocks may end within a unit"
+exits 0 verify alltoall pairwise --ranks 5 --encoding fp8_e4m3/everywhere
+says out "alltoallv with fp8_e4m3 takes pairwise, too"
+exits 0 verify alltoall direct --ranks 5 --encoding int8/everywhere
+says out "alltoallv with int8 does not take direct: ranks do not know each other's counts"
 exits 0 verify broadcast tree --ranks 4 --encoding mxfp4/everywhere
 says out "rounded once"
 exits 0 verify --all --ranks 5 --encoding bfloat16/everywhere

@@ -15,10 +15,6 @@ echo "seed ${TUTTI_TEST_SEED:-$$}"
 write_text 400
 small=(--text text --tokenizer words --vocabulary 270 --context 12 --width 16 --layers 2 --heads 4 --hidden 22 --batch 8 --warm-up 3 --write 0)
 
-step_folder() { # FOLDER STEP
-    printf '%s/step-%012d' "$1" "$2"
-}
-
 # The step of the newest checkpoint that is complete; 0: none.
 newest() { # FOLDER
     local manifest step=0
@@ -31,32 +27,7 @@ newest() { # FOLDER
     echo "$step"
 }
 
-# Two checkpoints of one mesh have the same bits: all but their heads, in which the number of the checkpoint is.
-expect_same() { # WORDS ONE OTHER
-    local file
-    for file in "$2"/shard-*; do
-        cmp -s -i 64 "$file" "$3/${file##*/}" || fail "$1: ${file##*/} differs"
-    done
-    [[ $(find "$2" -type f | wc -l) -gt 1 ]] || fail "$1: nothing was compared"
-}
-
 # ------------------------------------------------------------------------------------------------ going on
-
-# N MESH WORDS...: a run of 6 steps, and one that goes on from its step 3.
-goes_on() {
-    local n=$1 mesh=$2 name="$2 ${*:3}"
-    shift 2
-    rm -rf whole part
-    exits 0 -n "$n" "$gpt" "${small[@]}" --steps 6 --mesh "$mesh" --checkpoint whole --checkpoint-every 3 "$@"
-    local told
-    told=$(grep 'held out ' out)
-    mkdir part
-    cp -r "$(step_folder whole 3)" part
-    exits 0 -n "$n" "$gpt" "${small[@]}" --steps 6 --mesh "$mesh" --checkpoint part --checkpoint-every 3 --resume "$@"
-    grep -q 'goes on  *after step 3' out || fail "$name: it begins anew: $(cat out)"
-    [[ $told && $(grep 'held out ' out) == "$told" ]] || fail "$name: it goes on to something else: $(cat out)"
-    expect_same "$name" "$(step_folder whole 6)" "$(step_folder part 6)"
-}
 
 # N MESH WORDS...: another mesh goes on from `whole`, and gets what one process gets.
 goes_on_elsewhere() {

@@ -247,6 +247,52 @@ static void all_stages_compute_the_same_bits(void **state)
     for (int size = 2; size <= 4; size++) expect_good(size, RANKS_DEFAULT, same_bits, NULL);
 }
 
+/* By a rule for allgather, float32 parameters go encoded where each rank still has its shard of them
+ * as it was, and as they are where they are gathered in place. */
+static int are_rounded_in_copies(struct tutti_comm *given, int rank, int size, uint64_t seed,
+                                 void *context)
+{
+    (void)seed, (void)context, (void)size;
+    struct tutti_comm_options exact = TUTTI_COMM_OPTIONS_INIT, ruled;
+    struct tutti_comm *plain, *encoded;
+    double *const first = malloc(2 * ELEMENTS * sizeof *first), *const other = first + ELEMENTS;
+    double norm;
+    RANKS_EXPECT(first != NULL);
+    exact.deterministic = 1;
+    ruled = exact;
+    ruled.encodings = "allgather=bfloat16/everywhere/required";
+    RANKS_EXPECT(tutti_comm_dup(given, &exact, &plain) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_dup(given, &ruled, &encoded) == TUTTI_OK);
+    for (int stage = TUTTI_SHARDS_OPTIMIZER; stage < STAGES; stage++) {
+        const struct setting setting = {.stage = (enum tutti_shards_stage)stage,
+                                        .reduction = TUTTI_SHARDS_REDUCE_EACH,
+                                        .dtype = TUTTI_FLOAT32,
+                                        .micro_batches = 2,
+                                        .norm_max = 1e9};
+        if (train(plain, &setting, 0, first, &norm) != 0) return 1;
+        if (train(encoded, &setting, 0, other, &norm) != 0) return 1;
+        bool is_same = true, is_rounded = true;
+        for (size_t i = 0; i < ELEMENTS; i++) {
+            const float found = (float)other[i];
+            uint32_t bits;
+            memcpy(&bits, &found, sizeof bits);
+            is_same &= first[i] == other[i];
+            is_rounded &= (bits & 0xffff) == 0;
+            RANKS_EXPECT(fabs(first[i] - other[i]) < 0.05);
+        }
+        RANKS_EXPECT(is_same == (stage != TUTTI_SHARDS_PARAMETERS) && is_rounded == !is_same);
+    }
+    free(first);
+    RANKS_EXPECT(tutti_comm_free(encoded) == TUTTI_OK);
+    return tutti_comm_free(plain) != TUTTI_OK;
+}
+
+static void parameters_are_rounded_only_in_copies(void **state)
+{
+    (void)state;
+    expect_good(3, RANKS_DEFAULT, are_rounded_in_copies, NULL);
+}
+
 /* --------------------------------------------------------------------------------- what is sent */
 
 /* n times the logical volume of a rank, in elements, of all that the communicator did so far: as
@@ -670,6 +716,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shards_compute_what_one_process_does),
         cmocka_unit_test(all_stages_compute_the_same_bits),
+        cmocka_unit_test(parameters_are_rounded_only_in_copies),
         cmocka_unit_test(volumes_are_those_of_the_paper),
         cmocka_unit_test(memory_is_that_of_the_paper),
         cmocka_unit_test(state_can_be_carried_over),

@@ -44,6 +44,27 @@ const char *encoded_why_not(const struct encoding_wish *wish, const struct algor
     return choose_why_not_encoded(&call, algorithm);
 }
 
+bool encoded_has_v_form(enum collective collective)
+{
+    return collective_blocks_sent(collective, true, 2) > 1 ||
+           collective_blocks_received(collective, true, 2) > 1;
+}
+
+const char *encoded_why_not_varying(const struct encoding_wish *wish,
+                                    const struct algorithm *algorithm)
+{
+    const bool knows_all = collective_knows_all_counts(algorithm->collective);
+    const struct choose_call call = {.is_encoded = true,
+                                     .goes_in_units = encoding_unit_elements(wish->encoding) > 1,
+                                     .ends_within_units =
+                                         encoding_unit_elements(wish->encoding) > 1};
+    if (!knows_all && call.goes_in_units)
+        return "ranks do not know each other's counts, and units would hide counts that differ";
+    if (!knows_all && !algorithm->is_direct)
+        return "it passes blocks through ranks that do not know their counts";
+    return choose_why_not_encoded(&call, algorithm) != NULL ? "blocks may end within a unit" : NULL;
+}
+
 bool encoded_in_place(struct plan *plan)
 {
     for (int r = 0; r < plan->shape.rank_count; r++)

@@ -25,6 +25,11 @@ void encoded_ask(const struct encoding_wish *wish, struct choose_call *call);
 /* Why no call takes an algorithm on such links, whatever the size; a static text such as "would give
  * ranks different bits", or NULL. */
 const char *encoded_why_not(const struct encoding_wish *wish, const struct algorithm *algorithm);
+/* Whether the collective has a v form, with blocks of counts of their own. */
+bool encoded_has_v_form(enum collective collective);
+/* Why no such v form takes an algorithm that other calls with the encoding take; NULL: it does. */
+const char *encoded_why_not_varying(const struct encoding_wish *wish,
+                                    const struct algorithm *algorithm);
 /* Gives the plan of a file, in place, what the engine gives it on such links. False: out of
  * memory. */
 bool encoded_in_place(struct plan *plan);

@@ -78,6 +78,14 @@ static void say_what_calls_take(const struct options *options, const struct algo
              !algorithm->keeps_units)
         printf("calls with %s take %s where blocks end with a whole unit\n", encoding,
                algorithm->name);
+    if (why != NULL || algorithm == NULL || !encoded_has_v_form(algorithm->collective)) return;
+    const char *const why_not_v = encoded_why_not_varying(&options->encoding, algorithm);
+    const char *const collective = collective_name(algorithm->collective);
+    if (why_not_v == NULL)
+        printf("%sv with %s takes %s, too\n", collective, encoding, algorithm->name);
+    else
+        printf("%sv with %s does not take %s: %s\n", collective, encoding, algorithm->name,
+               why_not_v);
 }
 
 enum exit_code verify_plan(struct plan *plan, bool in_place, const struct options *options)
