@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """server_faults.py - parameter servers with backups of which ranks are killed at random moments, and a ledger of all that was pushed.
 
-  python3 bench/server_faults.py [--runs 20] [--seed 1] [--hosts N] [--keep FILE] [--read FILE...] [--verbose]
+  python3 bench/server_faults.py [--runs 20] [--seed 1] [--hosts N] [--stops] [--keep FILE] [--read FILE...] [--verbose]
 
 Each run has a seed. From it follow the number of servers (2 to 4) and workers (1 to 3), the mode, and the ranks that SIGKILL ends, and when:
-nobody, a worker, a server, a worker and a server, a server and the server that has its backup, or two servers that are not neighbours. Without --hosts
-all ranks are processes of this host. With it, they are spread over 2 to N emulated hosts, one of them for each rank in turn; this needs root
-(bench/peers/cluster).
+nobody, a worker, a server, a worker and a server, a server and the server that has its backup, or two servers that are not neighbours. In some runs
+a worker leaves before the others. With --stops SIGSTOP also stops one to three ranks, each for up to 15 s: soon after the beginning, when a rank dies,
+or when a worker is done and leaves. Without --hosts all ranks are processes of this host. With it, they are spread over 2 to N emulated hosts, one of
+them for each rank in turn; this needs root (bench/peers/cluster).
 
 A run is good if
 
@@ -41,17 +42,48 @@ import time
 from layouts import CLUSTER, ROOT, Cluster, share
 
 PATIENCE_S = 90
+STOP_S = 15  # at most, so that no deadline of the ranks passes
 STILL_S = 1.0
 PROGRAM = os.path.join(os.environ.get("TUTTI_BUILD", os.path.join(ROOT, "build")), "tests", "tests_train_server_backup_test")
 
 # ----------------------------------------------------------------------------------------------------------- a run
 
 
+class Stops:
+    """Ranks that SIGSTOP stops, and SIGCONT later."""
+
+    def __init__(self, seed, size):
+        draw = random.Random(seed)
+        self.waiting = [(draw.choice(("begun", "killed", "done", "done")), draw.random() * 0.03, draw.randrange(size), draw.random() * STOP_S)
+                        for _ in range(draw.randint(1, 3))]
+        self.due = []  # (moment, rank, signal)
+        self.stopped = []
+
+    def hear(self, word):
+        for stop in [stop for stop in self.waiting if stop[0] == word]:
+            self.waiting.remove(stop)
+            _, after, rank, seconds = stop
+            now = time.monotonic()
+            self.stopped.append((word, rank, round(seconds, 3)))
+            self.due += [(now + after, rank, signal.SIGSTOP), (now + after + seconds, rank, signal.SIGCONT)]
+
+    def act(self, ranks):
+        """Sends what is due, and returns the seconds until the next signal."""
+        now = time.monotonic()
+        for at, rank, number in sorted(self.due):
+            if at > now:
+                return min(at - now, 0.1)
+            self.due.remove((at, rank, number))
+            ranks[rank].send_signal(number)
+        return 0.1
+
+
 class Run:
     """The ranks of a run, and what they said: (word, seconds, rest) of each rank."""
 
-    def __init__(self, plan, host_count):
+    def __init__(self, plan, host_count, stops):
         self.plan = plan
+        self.stops = Stops(plan["seed"], plan["servers"] + plan["workers"]) if stops else None
         self.size = plan["servers"] + plan["workers"]
         self.kills = {int(rank): us for rank, us in plan["kills"].items()}
         self.lines, self.errors, self.still_s = [[] for _ in range(self.size)], [b""] * self.size, 0.0
@@ -88,13 +120,15 @@ class Run:
         for line in lines:
             word, at_ns, more = line.decode(errors="replace").split(" ", 2)
             self.lines[rank].append((word, int(at_ns) * 1e-9, more))
+            if self.stops is not None:
+                self.stops.hear(word)
 
     def follow(self):
         """Until all have ended, or for PATIENCE_S in which the machine did not stand still."""
         before = time.monotonic()
         until = before + PATIENCE_S
         while self.reader.get_map() and time.monotonic() < until:
-            for key, _ in self.reader.select(0.1):
+            for key, _ in self.reader.select(0.1 if self.stops is None else self.stops.act(self.ranks)):
                 self.take(key)
             now = time.monotonic()
             if now - before > STILL_S:
@@ -184,7 +218,8 @@ class Run:
         worked = [rank for rank, lines in enumerate(self.lines) if self.is_worker(rank)]
         ends = [self.moment(rank, "done") for rank in worked if self.moment(rank, "done") is not None]
         midst = [rank for rank, at in self.died().items() if not ends or at < max(ends)]
-        return {**self.plan, "hosts": 1 if self.hosts is None else len(set(self.hosts)), "died": sorted(self.died()), "in_the_midst": sorted(midst), "pids": [process.pid for process in self.ranks],
+        return {**self.plan, "hosts": 1 if self.hosts is None else len(set(self.hosts)), "died": sorted(self.died()), "in_the_midst": sorted(midst),
+                "stopped": [] if self.stops is None else self.stops.stopped,
                 "pids": [process.pid for process in self.ranks], "lost_a_part": bool(self.lost()), "clocks": sum(said == "clock" for lines in self.lines for said, _, _ in lines),
                 "stood_s": self.stood("clock"), "failed_s": self.stood("failed"), "wrong": wrong}
 
@@ -193,7 +228,7 @@ def make_run(seed, options, secret):
     plan = json.loads(subprocess.run([PROGRAM, "--plan", str(seed)], check=True, stdout=subprocess.PIPE).stdout)
     host_count = random.Random(seed).randint(2, options.hosts) if options.hosts else 0
     for _ in range(4):
-        run = Run(plan, host_count)
+        run = Run(plan, host_count, options.stops)
         late = []
         try:
             run.start(secret)
@@ -258,6 +293,7 @@ def main():
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1, help="of the first run; the next run has the next seed")
     parser.add_argument("--hosts", type=int, metavar="N", help="emulated hosts; at least 2, and at most 7 are used")
+    parser.add_argument("--stops", action="store_true", help="SIGSTOP some ranks, too")
     parser.add_argument("--keep", metavar="FILE")
     parser.add_argument("--read", nargs="+", metavar="FILE")
     parser.add_argument("--verbose", action="store_true", help="of runs that are not good, all that the ranks said")

@@ -70,7 +70,7 @@ bool network_settle(struct health *health, uint64_t deadline_ns)
         if (now > deadline_ns) return false;
         /* The outcome of an agreement is worth a wait: perhaps nobody else knows it. */
         counts_maybe = recover_has_begun(health) || now - begin_ns < NETWORK_FAREWELL_NS;
-        (void)remote_find_dead(health, now);
+        remote_look_at_all(health, now);
         if (!moved) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }
     return true;

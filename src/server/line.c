@@ -48,14 +48,15 @@ enum tutti_status line_listen(struct line *line)
 }
 
 enum tutti_status line_open(struct line *line, struct tutti_comm *comm, int peer, int tag,
-                            int event_fd, struct block_pool *pool)
+                            int event_fd, struct block_pool *pool, struct closings *closings)
 {
     *line = (struct line){.comm = comm,
                           .peer = peer,
                           .tag = tag,
                           .event_fd = event_fd,
                           .is_borrowed = tutti_comm_size(comm) == 1,
-                          .pool = pool};
+                          .pool = pool,
+                          .closings = closings};
     const enum tutti_status status = line_listen(line);
     if (status != TUTTI_OK) line_close(line, "no memory");
     return status;
@@ -228,7 +229,7 @@ void line_close(struct line *line, const char *why)
     if (why == NULL && line->sent != NULL) why = ended;
     if (why != NULL) (void)tutti_comm_abort(line->comm, why);
     forget_requests(line);
-    if (!line->is_borrowed) (void)tutti_comm_free(line->comm);
+    if (!line->is_borrowed) closings_start(line->closings, line->comm);
     drop_payload(line);
     line->comm = NULL;
     line->sent_bytes = 0;

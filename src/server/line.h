@@ -8,8 +8,7 @@
  * its lines. They have no deadline: a worker may compute for hours. Whatever ends the communicator
  * closes the line, and ends no other one.
  *
- * One thread. Nothing blocks but line_close, until what was sent is done or the deadline of the
- * communicator has passed.
+ * One thread, and nothing blocks: the end of a communicator is left to closings.h.
  */
 #ifndef TUTTI_SERVER_LINE_H
 #define TUTTI_SERVER_LINE_H
@@ -19,6 +18,7 @@
 #include <stdint.h>
 
 #include "server/block.h"
+#include "server/closings.h"
 #include "server/server_message.h"
 
 enum line_state { LINE_CLOSED, LINE_HEADER, LINE_TAKEN, LINE_PAYLOAD };
@@ -40,6 +40,7 @@ struct line {
     int peer, tag, event_fd;
     bool is_borrowed; /* the communicator */
     struct block_pool *pool;
+    struct closings *closings;
     struct tutti_request *receive;
     struct tutti_message message;
     unsigned char header[SERVER_REQUEST_BYTES_MAX + SERVER_INLINE_BYTES];
@@ -52,10 +53,10 @@ struct line {
 
 /* Takes over the communicator, of which this rank is number 1 - peer, and listens. A
  * communicator of this rank alone has the worker as its other end: peer is 0, and it stays the
- * caller's. tag: of requests; their payloads have the next one. Payloads are of the pool. On failure the line
- * is closed. */
+ * caller's. tag: of requests; their payloads have the next one. Payloads are of the pool, and the communicator
+ * ends in `closings`. On failure the line is closed. */
 enum tutti_status line_open(struct line *line, struct tutti_comm *comm, int peer, int tag,
-                            int event_fd, struct block_pool *pool);
+                            int event_fd, struct block_pool *pool, struct closings *closings);
 /* Whether a request, or the payload that was asked for, has come: then the line is TAKEN, and
  * the header of line->message.count bytes, and the payload, are the caller's to read. A failure
  * is that of the communicator; MISMATCH: the payload has not the bytes that were asked for. */

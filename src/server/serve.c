@@ -209,10 +209,16 @@ static void close_lines(struct serve *serve)
     for (int i = 0; i < serve->peer_count; i++) line_close(&serve->peers[i].line, NULL);
 }
 
+static bool is_of_parent(const struct serve *serve)
+{
+    return serve->generation != process_generation();
+}
+
 /* All but the lines. */
 static void release(struct serve *serve)
 {
     serve_drop_pulls(serve, -1);
+    closings_release(&serve->closings, is_of_parent(serve));
     for (int i = 0; serve->workers != NULL && i < serve->config.division->worker_count; i++) {
         update_clear(&serve->workers[i].open);
         update_clear(&serve->workers[i].ended);
@@ -292,7 +298,7 @@ static enum tutti_status open_lines(struct serve *serve, enum tutti_status statu
         serve->config.worker_comms[i] = NULL;
         if (status == TUTTI_OK)
             status = line_open(&serve->workers[i].line, comm, 0, SERVER_TAG_REQUEST,
-                               serve->event_fd, &serve->payloads);
+                               serve->event_fd, &serve->payloads, &serve->closings);
         else if (tutti_comm_size(comm) > 1)
             (void)tutti_comm_free(comm);
     }
@@ -306,7 +312,7 @@ static enum tutti_status open_lines(struct serve *serve, enum tutti_status statu
             status =
                 line_open(&serve->peers[i].line, comm,
                           !is_alone && seat<i, seat> i ? SERVER_TAG_TO_HIGHER : SERVER_TAG_TO_LOWER,
-                          serve->event_fd, &serve->payloads);
+                          serve->event_fd, &serve->payloads, &serve->closings);
         else if (!is_alone)
             (void)tutti_comm_free(comm);
     }
@@ -339,11 +345,6 @@ enum tutti_status serve_create(const struct serve_config *config, struct serve *
     }
     *made = serve;
     return TUTTI_OK;
-}
-
-static bool is_of_parent(const struct serve *serve)
-{
-    return serve->generation != process_generation();
 }
 
 /* With the lock. */

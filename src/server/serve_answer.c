@@ -361,7 +361,7 @@ void serve_answer_broken(struct serve *serve)
 
 uint64_t serve_next_deadline(const struct serve *serve)
 {
-    uint64_t next = UINT64_MAX;
+    uint64_t next = serve->farewell_ns != 0 ? serve->farewell_ns : UINT64_MAX;
     for (int i = 0; i < serve->config.division->worker_count; i++) {
         const struct serve_worker *const worker = &serve->workers[i];
         if (worker->awaits_tick && worker->tick_deadline_ns < next) next = worker->tick_deadline_ns;

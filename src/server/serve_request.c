@@ -312,7 +312,5 @@ enum tutti_status serve_hear_peer(struct serve *serve, int peer)
         TRY(want_payload(&from->line, &ends, &request, none));
     if (from->line.state == LINE_PAYLOAD) return TUTTI_OK;
     TRY(serve_hear_seat(serve, peer, &request, line_payload(&from->line)));
-    /* Nothing follows the last message, unless the leader dies. */
-    const bool is_last = from->is_over && (serve->config.division->backup_count == 0 || peer == 0);
-    return from->line.state == LINE_CLOSED || is_last ? TUTTI_OK : line_listen(&from->line);
+    return from->line.state == LINE_CLOSED || from->is_silent ? TUTTI_OK : line_listen(&from->line);
 }

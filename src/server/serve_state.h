@@ -60,7 +60,8 @@ struct serve_pull {
 /* Another seat. */
 struct serve_peer {
     struct line line;
-    bool is_over; /* all its workers are gone, or it is gone itself; or there is no line */
+    bool is_over;   /* all its workers are gone, or it is gone itself; or there is no line */
+    bool is_silent; /* it says nothing more: all workers are gone, everywhere */
 };
 
 enum { SERVE_RECORDS = 512 };
@@ -86,11 +87,13 @@ struct serve {
     uint64_t *members; /* of a step, while it is applied */
     struct update **updates;
     struct block_pool payloads; /* of requests, updates and answers */
+    struct closings closings;   /* of lines that have ended */
     uint64_t steps;
     enum tutti_status broken; /* not OK: a share is lost, or a step could not be applied */
     char why[256];
     bool has_said_over; /* to the leader: all workers are gone here; the leader: that they are everywhere */
     bool has_told_over, is_told_over;
+    uint64_t farewell_ns; /* until then it waits for other seats to say so, too */
     struct tutti_server_counters seen;
 
     uint32_t generation; /* of the process that has the thread */

@@ -6,7 +6,10 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "membership/rank_set.h"
+#include "os/clock.h"
 #include "server/serve_state.h"
+
+static const uint64_t FAREWELL_NS = 2000000000;
 
 static int worker_count(const struct serve *serve)
 {
@@ -454,28 +457,42 @@ enum tutti_status serve_hear_seat(struct serve *serve, int peer,
     case SERVER_GONE: hear_gone(serve, peer, request); return TUTTI_OK;
     default:
         serve->peers[peer].is_over = true;
-        /* A seat with a clock says so to seats without one when it leads, which these may learn later. */
-        serve->is_told_over |= !leads(serve) && (!serve_has_clock(serve) || peer == serve->follows);
+        serve->peers[peer].is_silent |= request->number == SERVER_OVER_EVERYWHERE;
+        serve->is_told_over |= request->number == SERVER_OVER_EVERYWHERE;
         return TUTTI_OK;
     }
+}
+
+/* The last word to all other seats. Whether all have said theirs: until then nobody ends a line on which
+ * another one may still speak, or listen. A seat that is stopped is not waited for for long. */
+static bool has_parted(struct serve *serve)
+{
+    bool all = true;
+    if (!serve->has_told_over) {
+        serve->has_told_over = true;
+        serve->farewell_ns = clock_now_ns() + FAREWELL_NS;
+        tell_all(serve,
+                 &(struct server_request){.kind = SERVER_OVER, .number = SERVER_OVER_EVERYWHERE});
+    }
+    for (int i = 0; i < serve->peer_count; i++)
+        all &= serve->peers[i].line.state == LINE_CLOSED ||
+               (serve->peers[i].is_silent && !line_is_sending(&serve->peers[i].line));
+    if (!all && clock_now_ns() < serve->farewell_ns) return false;
+    serve->farewell_ns = 0;
+    return true;
 }
 
 bool serve_is_over(struct serve *serve)
 {
     for (int i = 0; i < worker_count(serve); i++)
         if (serve->workers[i].line.state != LINE_CLOSED) return false;
-    bool all = true, is_sending = false;
+    bool all = true;
     for (int i = 0; i < serve->peer_count; i++) all &= serve->peers[i].is_over;
     if (!leads(serve)) {
         all = serve->is_told_over || serve->broken != TUTTI_OK;
         if (!serve->has_said_over)
             tell_clocks(serve, &(struct server_request){.kind = SERVER_OVER});
         serve->has_said_over = true;
-    } else if (all && !serve->has_told_over) {
-        serve->has_told_over = true;
-        tell_all(serve, &(struct server_request){.kind = SERVER_OVER});
     }
-    for (int i = 0; i < serve->peer_count; i++)
-        is_sending |= line_is_sending(&serve->peers[i].line);
-    return all && !is_sending;
+    return all && has_parted(serve);
 }

@@ -2,11 +2,13 @@
  * makes no sense ends the worker's line, with a reason, and no other worker's. */
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -14,6 +16,7 @@
 #include "server/serve.h"
 #include "server/server_message.h"
 #include "tests/kit/patient.h"
+#include "tests/kit/sanitized.h"
 
 enum { WIDTH = 5, ROWS = 9 };
 
@@ -400,6 +403,53 @@ static void a_server_that_spoils_a_step_says_so_to_server_0(void **state)
     expect_good(3, RANKS_DEFAULT, spoils_a_step, NULL);
 }
 
+/* Rank 1 leaves, and is stopped before the server's answer comes. Rank 2 works meanwhile, and lets it go on. */
+static int leaves_and_is_stopped(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                 void *context)
+{
+    pid_t *const stopped = context;
+    struct tutti_comm *made[2] = {NULL};
+    (void)seed, (void)size;
+    if (rank == 1) *stopped = getpid();
+    RANKS_EXPECT(connect(comm, rank, made) == 0);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (rank == 0) return serve_both(rank, made);
+    const struct wire leave = wire_of(SERVER_LEAVE, rank == 1 ? 2 : 4, 0);
+    if (rank == 1) {
+        const float ones[WIDTH + 1] = {1, 1, 1, 1, 1};
+        const struct wire push = wire_of(SERVER_PUSH, 1, 0);
+        struct server_reply reply;
+        RANKS_EXPECT(ask(made[0], &push, ones, NULL) == TUTTI_OK); /* there is a connection */
+        RANKS_EXPECT(tutti_send(&leave, sizeof leave.request, TUTTI_UINT8, 1, SERVER_TAG_REQUEST,
+                                made[0]) == TUTTI_OK);
+        raise(SIGSTOP);
+        RANKS_EXPECT(tutti_recv(&reply, sizeof reply, TUTTI_UINT8, 1, SERVER_TAG_REPLY, NULL,
+                                made[0]) == TUTTI_OK);
+    } else {
+        enum tutti_status status = TUTTI_OK;
+        for (uint64_t clock = 0; clock < 3 && status == TUTTI_OK; clock++) {
+            const struct wire tick = wire_of(SERVER_TICK, clock + 1, clock);
+            status = ask(made[0], &tick, NULL, NULL);
+        }
+        (void)kill(*stopped, SIGCONT);
+        RANKS_EXPECT(status == TUTTI_OK);
+        RANKS_EXPECT(ask(made[0], &leave, NULL, NULL) == TUTTI_OK);
+    }
+    RANKS_EXPECT(tutti_comm_free(made[0]) == TUTTI_OK);
+    return 0;
+}
+
+static void a_worker_that_is_stopped_while_it_leaves_holds_up_nobody(void **state)
+{
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 90000, .comm_options = &patient};
+    (void)state;
+    if (IS_THREAD_SANITIZED) skip(); /* children of fork() can start no threads */
+    setenv("TUTTI_TRANSPORT", "tcp", 1);
+    assert_int_equal(ranks_run(3, &options, leaves_and_is_stopped, ranks_share(sizeof(pid_t))), 0);
+    unsetenv("TUTTI_TRANSPORT");
+}
+
 /* One change of a good push, and a word of the reason. */
 struct nonsense {
     const char *reason;
@@ -431,7 +481,7 @@ CHANGE(a_row_out_of_range, wire->part = ((struct server_request_part){1, 1, 1});
        wire->request.payload_bytes = 16; memcpy(values, &(int64_t){ROWS}, sizeof(int64_t)))
 
 static const struct nonsense all_nonsense[] = {
-    {"no request", other_magic},     {"version 3", other_version},
+    {"no request", other_magic},     {"version 4", other_version},
     {"kind is 18", other_kind},      {"kind is 11", a_servers_kind},
     {"number is 2", later_sequence}, {"number is 0", no_sequence},
     {"slot 64", a_slot_too_high},    {"encoding is 200", unknown_encoding},
@@ -484,6 +534,7 @@ int main(void)
         cmocka_unit_test(a_worker_is_heard_again_after_its_pulls_were_late),
         cmocka_unit_test(a_server_that_spoils_a_step_says_so_to_server_0),
         cmocka_unit_test(answers_that_nobody_takes_do_not_fill_the_memory),
+        cmocka_unit_test(a_worker_that_is_stopped_while_it_leaves_holds_up_nobody),
         cmocka_unit_test(what_makes_no_sense_ends_one_line_with_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

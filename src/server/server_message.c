@@ -175,6 +175,8 @@ static enum tutti_status check_seats(const struct server_ends *ends,
         return error_set(TUTTI_MISMATCH, "it is about worker %" PRIu64, request->number);
     if (kind == SERVER_GONE && request->number >= (uint64_t)division_seats(ends->division))
         return error_set(TUTTI_MISMATCH, "it is about seat %" PRIu64, request->number);
+    if (kind == SERVER_OVER && request->number > SERVER_OVER_EVERYWHERE)
+        return error_set(TUTTI_MISMATCH, "it is over in %" PRIu64, request->number);
     const bool ends_round = kind == SERVER_CHANGED || kind == SERVER_KEPT;
     const bool is_for_clock = kind == SERVER_HAS || kind == SERVER_CONFIRM || kind == SERVER_RESUME;
     if ((is_for_clock || ends_round) && !has_clock)

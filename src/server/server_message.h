@@ -31,7 +31,7 @@
 #include "tutti/encode.h"
 #include "tutti/server.h"
 
-enum { SERVER_MAGIC = 0x53545554, SERVER_VERSION = 2 };
+enum { SERVER_MAGIC = 0x53545554, SERVER_VERSION = 3 };
 enum { SERVER_TAG_REQUEST = 0, SERVER_TAG_PAYLOAD = 1, SERVER_TAG_REPLY = 16 };
 /* Payloads of at most so many bytes go with their request or reply; parts of at least so many go alone. */
 enum { SERVER_INLINE_BYTES = 4096, SERVER_ALONE_BYTES = 32768 };
@@ -58,9 +58,10 @@ enum server_kind {
     SERVER_CONFIRM, /* from the standby: it has heard an entry, or one of these two */
     SERVER_RESUME, /* to the standby: the leader is gone, and this seat has heard so many entries */
     SERVER_GONE,   /* from the leader: a seat is gone */
-    SERVER_OVER,   /* to the leader: all workers are gone; from it: from all seats */
+    SERVER_OVER, /* to seats with a clock: all workers are gone here; the last message of each seat: everywhere */
     SERVER_KIND_END
 };
+enum { SERVER_OVER_HERE, SERVER_OVER_EVERYWHERE };
 
 struct server_request {
     uint32_t magic;
@@ -71,7 +72,7 @@ struct server_request {
     uint64_t clock; /* PUSH, SET: in which the worker is; TICK, HAS: that ends; PULL: that are over;
                        CHANGE, CHANGED, KEPT, and CONFIRM of these two: the round of changes */
     uint64_t number; /* HAS, LOST, LEFT: the worker; RECORD, DECIDED: the step; GONE: the seat; CHANGE,
-                        CHANGED: the staleness; KEPT: a worker */
+                        CHANGED: the staleness; KEPT: a worker; OVER: where */
     uint64_t timeout_ns; /* TICK, PULL: from when it comes; 0: none */
     uint64_t payload_bytes;
     uint32_t part_count;

@@ -77,6 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
              request.payload_bytes <= rank_set_words(SEED_WORKERS) * sizeof(uint64_t));
     if (request.kind == SERVER_HAS || request.kind == SERVER_LOST || request.kind == SERVER_LEFT)
         must(request.number < SEED_WORKERS);
+    if (request.kind == SERVER_OVER) must(request.number <= SERVER_OVER_EVERYWHERE);
     if (request.kind == SERVER_GONE) must(request.number < SEED_SERVERS);
     if (request.kind == SERVER_LEFT || request.kind == SERVER_DECIDED) must(request.sequence > 0);
     if (request.kind == SERVER_CHANGE) must(request.left_count <= SEED_WORKERS);

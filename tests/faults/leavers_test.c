@@ -8,10 +8,12 @@
  *
  * ctest: label=notsan */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -212,6 +214,63 @@ static void a_derivation_says_why_its_parent_failed_not_who_left(void **state)
     assert_int_equal(bad, 0);
 }
 
+/* ---------------------------------------------------------------------------- deaths of several */
+
+enum { PATIENCE_S = 60 }; /* far beyond what it takes to find out that a process is dead */
+
+static bool is_stopped(pid_t pid)
+{
+    char name[64], text[512] = "";
+    snprintf(name, sizeof name, "/proc/%d/stat", (int)pid);
+    FILE *const file = fopen(name, "r");
+    if (file == NULL) return false;
+    const size_t size = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    const char *const state = size > 0 ? strrchr(text, ')') : NULL;
+    return state != NULL && state[1] != 0 && state[2] == 'T';
+}
+
+/* Ranks 1 and 2 are stopped, so they do not receive what rank 0 sends them, and die. Rank 0 leaves
+ * without waiting for either of them. */
+static int leave_behind_two_deaths(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                   void *context)
+{
+    (void)seed;
+    static char data[SMALL];
+    _Atomic pid_t *const pids = context;
+    struct tutti_comm *copy;
+    RANKS_EXPECT(tutti_comm_dup(comm, NULL, &copy) == TUTTI_OK);
+    atomic_store(&pids[rank], getpid());
+    RANKS_EXPECT(tutti_barrier(copy) == TUTTI_OK);
+    if (rank != 0) return raise(SIGSTOP);
+    for (int r = 1; r < size; r++)
+        for (int ms = 0; ms < 20000 && !is_stopped(atomic_load(&pids[r])); ms++) ranks_nap_ms(1);
+    for (int r = 1; r < size; r++) {
+        RANKS_EXPECT(tutti_send(data, SMALL, TUTTI_INT8, r, 1, copy) == TUTTI_OK);
+        RANKS_EXPECT(kill(atomic_load(&pids[r]), SIGKILL) == 0);
+    }
+    const uint64_t begin_ns = clock_now_ns();
+    RANKS_EXPECT(tutti_comm_free(copy) == TUTTI_OK);
+    RANKS_EXPECT(clock_now_ns() - begin_ns < (PATIENCE_S - 10) * SECOND);
+    return 0;
+}
+
+static void a_rank_that_leaves_waits_for_none_of_several_dead_ranks(void **state)
+{
+    struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
+    comm_options.timeout_ns = comm_options.init_timeout_ns = PATIENCE_S * SECOND;
+    struct ranks_outcome outcomes[3];
+    const struct ranks_options options = {.kind = RANKS_PROCESSES,
+                                          .deadline_ms = 2 * PATIENCE_S * 1000,
+                                          .comm_options = &comm_options,
+                                          .outcomes = outcomes};
+    (void)state;
+    setenv("TUTTI_TEST_HOSTS", "3", 1);
+    (void)ranks_run(3, &options, leave_behind_two_deaths, ranks_share(3 * sizeof(_Atomic pid_t)));
+    unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(outcomes[0].fate, RANKS_GOOD);
+}
+
 /* ----------------------------------------------------------------------------- slow connections */
 
 static atomic_bool are_proxied, are_slow;
@@ -312,6 +371,7 @@ int main(void)
         cmocka_unit_test(and_if_it_comes_very_slowly),
         cmocka_unit_test(a_derivation_says_why_its_parent_failed_not_who_left),
         cmocka_unit_test(who_is_through_may_leave_the_parent),
+        cmocka_unit_test(a_rank_that_leaves_waits_for_none_of_several_dead_ranks),
     };
     setenv("TUTTI_LOG", "off", 0);
     setenv("TUTTI_SECRET", "only the ranks of this test know it", 1);

@@ -39,6 +39,7 @@ struct run {
     bool works_on_servers, is_told;
     enum tutti_server_mode mode;
     uint64_t kill_us[RANKS_MAX]; /* after the beginning; 0: never */
+    int leaver, leaver_clocks; /* a worker that leaves before the others, behind so many; -1: none */
     _Atomic int died[RANKS_MAX];
     _Atomic int failed, done; /* workers */
     _Atomic int pids[RANKS_MAX];
@@ -170,12 +171,17 @@ static bool is_told_why(const struct run *run, enum tutti_status status)
     return status == TUTTI_PROC_FAILED && names && may;
 }
 
+static int clocks_of(const struct run *run, int rank)
+{
+    return rank == run->leaver ? run->leaver_clocks : CLOCKS;
+}
+
 static int works(struct tutti_server *server, struct run *run, int rank)
 {
     static _Thread_local float dense[WIDTH], words[ROWS][ROW_WIDTH];
     static _Thread_local struct ledger ledger;
     memset(&ledger, 0, sizeof ledger);
-    for (int clock = 0; clock < CLOCKS; clock++) {
+    for (int clock = 0; clock < clocks_of(run, rank); clock++) {
         struct tutti_server_step step = {.size_bytes = sizeof step};
         int members[RANKS_MAX];
         enum tutti_status status = work(server, run, rank, clock, dense, words);
@@ -240,7 +246,7 @@ static int counts(struct tutti_server *server, struct run *run, int rank)
     /* Elements of each server's share. */
     memset(mine, 0, sizeof mine);
     for (int s = 0; s < run->servers; s++) mine[element_of(run, s, rank)] = 1;
-    for (int clock = 0; clock < CLOCKS; clock++) {
+    for (int clock = 0; clock < clocks_of(run, rank); clock++) {
         struct tutti_server_change change = TUTTI_SERVER_CHANGE_INIT;
         change.mode = clock % 4 == 1 ? TUTTI_SERVER_SYNCHRONOUS : run->mode;
         change.staleness = change.quorum = 1;
@@ -257,9 +263,9 @@ static int counts(struct tutti_server *server, struct run *run, int rank)
                 RANKS_EXPECT((int)count % 2 == 0 && count >= 0 && count <= 2 * CLOCKS);
             }
     }
-    const enum tutti_status status = count_all(server, run, dense);
+    const enum tutti_status status = rank == run->leaver ? TUTTI_OK : count_all(server, run, dense);
     if (status != TUTTI_OK) return ends_early(run, rank, status);
-    for (int s = 1; s < run->servers; s++)
+    for (int s = 1; s < run->servers && rank != run->leaver; s++)
         for (int other = 0; other < run->size; other++)
             RANKS_EXPECT(dense[element_of(run, s, other)] == dense[element_of(run, 0, other)]);
     tell(run, "done", "");
@@ -324,6 +330,8 @@ static void draw(struct run *run, uint64_t seed)
     run->size = run->servers + run->workers;
     run->works_on_servers = drawn(run, 3) % 4 == 0;
     run->mode = modes[drawn(run, 4) % 5];
+    run->leaver = run->workers > 1 && drawn(run, 10) % 3 == 0 ? run->servers : -1;
+    run->leaver_clocks = 1 + (int)(drawn(run, 11) % CLOCKS);
     const uint64_t at = 1 + drawn(run, 5) % 60000, next = at + drawn(run, 6) % 8000;
     const int first = drawn(run, 7) % 3 == 0 ? 0 : (int)(drawn(run, 8) % (uint64_t)run->servers);
     switch (drawn(run, 9) % 8) {
@@ -387,7 +395,7 @@ static void backups_change_no_bit(void **state)
     (void)state;
     for (int both = 0; both <= 1; both++) {
         struct run *const run = ranks_share(sizeof *run);
-        *run = (struct run){.seed = 5, .servers = 3, .workers = 2, .size = 5};
+        *run = (struct run){.seed = 5, .servers = 3, .workers = 2, .size = 5, .leaver = -1};
         run->works_on_servers = both;
         expect_good(5, RANKS_DEFAULT, takes_part, run);
     }
@@ -399,8 +407,9 @@ static void print_plan(uint64_t seed)
     struct run run;
     draw(&run, seed);
     printf("{\"seed\": %" PRIu64 ", \"servers\": %d, \"workers\": %d, \"server_works\": %s, "
-           "\"mode\": \"%s\", \"kills\": {",
-           seed, run.servers, run.workers, run.works_on_servers ? "true" : "false", modes[run.mode]);
+           "\"mode\": \"%s\", \"leaver\": %d, \"kills\": {",
+           seed, run.servers, run.workers, run.works_on_servers ? "true" : "false", modes[run.mode],
+           run.leaver);
     const char *between = "";
     for (int rank = 0; rank < run.size; rank++) {
         if (run.kill_us[rank] == 0) continue;
@@ -466,7 +475,7 @@ static void a_failure_names_the_server_that_was_asked(void **state)
                                           .outcomes = outcomes};
     (void)state;
     if (IS_THREAD_SANITIZED) skip(); /* children of fork() can start no threads */
-    *run = (struct run){.servers = 2, .workers = 1, .size = 3};
+    *run = (struct run){.servers = 2, .workers = 1, .size = 3, .leaver = -1};
     assert_int_equal(ranks_run(3, &options, names_whom_it_asked, run), 2);
     assert_int_equal(outcomes[2].fate, RANKS_GOOD);
 }
