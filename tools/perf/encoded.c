@@ -26,9 +26,10 @@ void perf_encoded_read(const char *text, int rank_count, struct perf_encoded *fo
         found->roundings = 1;
 }
 
-/* Of messages nothing is explained: the permission tells, and it may go unused. */
-static enum tutti_status find_of_messages(const struct perf_encodable *call,
-                                          struct perf_encoded *found)
+/* Of messages and v forms nothing is explained: the permission tells, and it may go unused.
+ * rules_for: the rules that are for the call, by that size. */
+static enum tutti_status find_permitted(const struct perf_encodable *call, enum collective rules_for,
+                                        size_t bytes, int roundings, struct perf_encoded *found)
 {
     struct encoding_wish wish = {.encoding = TUTTI_ENCODING_NONE};
     if (call->encoding != NULL) {
@@ -39,12 +40,32 @@ static enum tutti_status find_of_messages(const struct perf_encodable *call,
         const enum tutti_status status =
             rules_parse_encodings(option_text(OPTION_ENCODINGS), &rules);
         if (status != TUTTI_OK) return status;
-        rules_encode(rules, RULES_MESSAGES, call->count * tutti_dtype_size(call->dtype), &wish);
+        rules_encode(rules, rules_for, bytes, &wish);
         rules_free(rules);
     }
     if (wish.encoding != TUTTI_ENCODING_NONE && encoding_takes(wish.encoding, call->dtype))
-        *found = (struct perf_encoded){wish.encoding, 1};
+        *found = (struct perf_encoded){wish.encoding, roundings};
     return TUTTI_OK;
+}
+
+/* "allgatherv": its collective; COLLECTIVE_COUNT: it is no v form. */
+static enum collective varying(const char *name)
+{
+    char even[32];
+    const size_t length = strlen(name);
+    if (length == 0 || length > sizeof even || name[length - 1] != 'v') return COLLECTIVE_COUNT;
+    snprintf(even, sizeof even, "%.*s", (int)length - 1, name);
+    return collective_from_name(even);
+}
+
+/* Where ranks know only their own counts, rules take the call for 0 bytes. */
+static enum tutti_status find_varying(const struct perf_encodable *call, enum collective collective,
+                                      int rank_count, struct perf_encoded *found)
+{
+    const size_t bytes =
+        collective_knows_all_counts(collective) ? call->count * tutti_dtype_size(call->dtype) : 0;
+    return find_permitted(call, collective, bytes, collective_reduces(collective) ? rank_count : 1,
+                          found);
 }
 
 enum tutti_status perf_encoded_find(const struct tutti_comm *comm,
@@ -54,7 +75,11 @@ enum tutti_status perf_encoded_find(const struct tutti_comm *comm,
     if (call->collective == NULL ||
         (call->encoding == NULL && option_text(OPTION_ENCODINGS) == NULL))
         return TUTTI_OK;
-    if (strcmp(call->collective, "send") == 0) return find_of_messages(call, found);
+    if (strcmp(call->collective, "send") == 0)
+        return find_permitted(call, RULES_MESSAGES, call->count * tutti_dtype_size(call->dtype), 1,
+                              found);
+    const enum collective varied = varying(call->collective);
+    if (varied != COLLECTIVE_COUNT) return find_varying(call, varied, tutti_comm_size(comm), found);
     char asked[128], *const text = malloc(TEXT_BYTES);
     if (text == NULL) return TUTTI_NO_MEMORY;
     snprintf(asked, sizeof asked, "%s%s%s", call->collective, call->encoding != NULL ? "=" : "",

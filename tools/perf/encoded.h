@@ -23,7 +23,7 @@ struct perf_encoded {
 
 /* A call that may be encoded. */
 struct perf_encodable {
-    const char *collective; /* "send" for messages; NULL: nothing of it is ever encoded */
+    const char *collective; /* "allgather", "allgatherv"; "send" for messages; NULL: nothing of it is ever encoded */
     size_t count;
     enum tutti_dtype dtype;
     const char *encoding; /* as the call asks for it, or NULL */

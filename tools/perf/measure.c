@@ -219,7 +219,7 @@ static const char *encodable(const struct run *run)
     const struct perf_options *const options = run->rank->options;
     const struct perf_operation *const operation = options->operation;
     const bool adds = run->c->reduction == REDUCTION_SUM || run->c->reduction == REDUCTION_AVG;
-    if (operation_has_counts(operation) || !operation_blocks(operation, 1)) return NULL;
+    if (!operation_blocks(operation, 1)) return NULL;
     if (operation->reduces && (!adds || options->deterministic)) return NULL;
     return operation_is_message(operation) ? "send" : operation->name;
 }

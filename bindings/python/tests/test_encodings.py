@@ -141,3 +141,19 @@ def test_messages_go_encoded_as_both_ranks_say(comm):
     with pytest.raises(tutti.Mismatch, match=f"encoded as int8, and rank {comm.rank} allows no encoding"):
         comm.recv(received, 1 - comm.rank)
     request.wait()
+
+
+@pytest.mark.ranks(2)
+def test_blocks_of_different_counts_go_encoded(comm):
+    x = numbers(300)
+    rounded = tutti.decode(tutti.encode(x, "bfloat16"), "bfloat16", 300)
+    mine = [100 + 50 * comm.rank, 200 - 50 * comm.rank]
+    theirs = [100, 150] if comm.rank == 0 else [200, 150]
+    received = comm.alltoallv(x, mine, theirs, encoding="bfloat16/everywhere/required")
+    assert_array_equal(received[: theirs[0]], rounded[:100] if comm.rank == 0 else rounded[100:])
+    assert_array_equal(received[theirs[0] :], rounded[:150] if comm.rank == 0 else rounded[150:])
+    with pytest.raises(tutti.Unsupported, match="ranks do not know each other's counts"):
+        comm.alltoallv(x, mine, theirs, encoding="int8/everywhere/required")
+    whole = comm.allgatherv(x[: 100 + comm.rank], [100, 101], encoding="int8/everywhere/required")
+    for begin, count in ((0, 100), (100, 101)):
+        assert_array_equal(whole[begin : begin + count], tutti.decode(tutti.encode(x[:count], "int8"), "int8", count))

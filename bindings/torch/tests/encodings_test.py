@@ -77,6 +77,19 @@ def messages_are_encoded(group, size):
     expect_all(received, 1.0, "a tensor that was received")
 
 
+def exchanges_are_encoded(group, size):
+    """By a rule for "alltoall": blocks of any number of rows, as tokens go to experts."""
+    rank = dist.get_rank()
+    sent = torch.full((sum(range(1, size + 1)), 30), FINE)
+    received = torch.empty((size * (rank + 1), 30))
+    dist.all_to_all_single(received, sent, [rank + 1] * size, list(range(1, size + 1)), group=group)
+    expect_all(received, 1.0, "all_to_all_single")
+    expect_all(sent, FINE, "what was sent")
+    numbers, others = torch.arange(size * 3), torch.empty(size * 3, dtype=torch.int64)
+    dist.all_to_all_single(others, numbers, group=group)
+    assert torch.equal(others, torch.arange(rank * 3, rank * 3 + 3).repeat(size)), "integers were not moved"
+
+
 def alike(tensor, size):
     others = [torch.empty_like(tensor) for _ in range(size)]
     dist.all_gather(others, tensor)
@@ -167,6 +180,8 @@ fully_sharded(group, dist.group.WORLD, SIZE)
 units = tutti_torch.Options(encodings="allgather=int8/everywhere/required;allreduce=int8/everywhere/required")
 rules = tutti_torch.Options(encodings="send=bfloat16/everywhere/required")
 messages_are_encoded(dist.new_group(backend="tutti", pg_options=rules, timeout=LIMIT), SIZE)
+experts = tutti_torch.Options(encodings="alltoall=bfloat16/everywhere/required")
+exchanges_are_encoded(dist.new_group(backend="tutti", pg_options=experts, timeout=LIMIT), SIZE)
 data_parallel(dist.new_group(backend="tutti", pg_options=units, timeout=LIMIT), dist.group.WORLD, SIZE)
 wrong_options_are_refused()
 dist.destroy_process_group()

@@ -470,6 +470,7 @@ class TuttiGroup(ProcessGroup):
         return self._exchange(
             Blocks.of_tensors(sends),
             Blocks.of_tensors(places),
+            _BYTES,  # blocks of several lists have no common alignment
             opts,
             outputs,
             (sends, places),
@@ -485,15 +486,14 @@ class TuttiGroup(ProcessGroup):
             raise ValueError(f"alltoall from {tensor.dtype} to {output.dtype}")
         sent = Blocks.of_rows(send, input_rows, self._size, "what is sent")
         received = Blocks.of_rows(place, output_rows, self._size, "what is filled")
-        return self._exchange(sent, received, opts, [output], (place, send), copies)
+        return self._exchange(sent, received, dtype_of(send)[0], opts, [output], (place, send), copies)
 
     alltoall_base = all_to_all_single
 
     def _exchange(
-        self, sent: Blocks, received: Blocks, opts: Any, outputs: Any, keep: Any, copies: Copies
+        self, sent: Blocks, received: Blocks, dtype: int, opts: Any, outputs: Any, keep: Any, copies: Copies
     ) -> Work:
-        """Bytes: blocks of several lists have no common alignment. No rank knows whether all blocks of all are alike, so it
-        is the v form always."""
+        """No rank knows whether all blocks of all are alike, so it is the v form always."""
         arguments = (
             sent.base,
             sent.counts,
@@ -501,7 +501,7 @@ class TuttiGroup(ProcessGroup):
             received.base,
             received.counts,
             received.displs,
-            _BYTES,
+            dtype,
         )
         return self._issue(_ALLTOALLV, arguments, _options(opts), outputs, keep, copies)
 

@@ -137,15 +137,16 @@ class List_:
 
 
 class Blocks:
-    """Blocks of bytes, one for each rank, wherever they lie: a base with counts and displacements from it."""
+    """Blocks of bytes, one for each rank, wherever they lie: a base with counts and displacements from it. In units of so
+    many bytes, of which all are multiples."""
 
     __slots__ = ("base", "counts", "displs")
 
-    def __init__(self, addresses: Sequence[int], sizes: Sequence[int]) -> None:
+    def __init__(self, addresses: Sequence[int], sizes: Sequence[int], unit: int = 1) -> None:
         self.base = min((a for a, size in zip(addresses, sizes) if size), default=0)
         Sizes = ctypes.c_size_t * len(sizes)
-        self.counts = Sizes(*sizes)
-        self.displs = Sizes(*[a - self.base if size else 0 for a, size in zip(addresses, sizes)])
+        self.counts = Sizes(*[size // unit for size in sizes])
+        self.displs = Sizes(*[(a - self.base) // unit if size else 0 for a, size in zip(addresses, sizes)])
 
     @classmethod
     def of_tensors(cls, tensors: Sequence[torch.Tensor]) -> "Blocks":
@@ -156,7 +157,7 @@ class Blocks:
 
     @classmethod
     def of_rows(cls, tensor: torch.Tensor, rows: Sequence[int], size: int, name: str) -> "Blocks":
-        """The tensor cut along its first dimension; evenly when `rows` is empty."""
+        """The tensor cut along its first dimension, in elements of its dtype_of; evenly when `rows` is empty."""
         length = tensor.shape[0] if tensor.dim() else 0
         if not rows:
             if length % size != 0:
@@ -169,7 +170,8 @@ class Blocks:
         for count in rows:
             addresses.append(address)
             address += count * row_bytes
-        return cls(addresses, [count * row_bytes for count in rows])
+        unit = tensor.element_size() // dtype_of(tensor)[1]
+        return cls(addresses, [count * row_bytes for count in rows], unit)
 
 
 def only(tensors: Sequence[torch.Tensor], call: str) -> torch.Tensor:
