@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """server_faults.py - parameter servers with backups of which ranks are killed at random moments, and a ledger of all that was pushed.
 
-  python3 bench/server_faults.py [--runs 20] [--seed 1] [--hosts N] [--stops] [--keep FILE] [--read FILE...] [--verbose]
+  python3 bench/server_faults.py [--runs 20] [--seed 1] [--hosts N] [--stops] [--spares] [--keep FILE] [--read FILE...] [--verbose]
 
 Each run has a seed. From it follow the number of servers (2 to 4) and workers (1 to 3), the mode, and the ranks that SIGKILL ends, and when:
 nobody, a worker, a server, a worker and a server, a server and the server that has its backup, or two servers that are not neighbours. In some runs
 a worker leaves before the others. With --stops SIGSTOP also stops one to three ranks, each for up to 15 s: soon after the beginning, when a rank dies,
-or when a worker is done and leaves. Without --hosts all ranks are processes of this host. With it, they are spread over 2 to N emulated hosts, one of
+or when a worker is done and leaves. With --spares there are 3 or 4 servers with spares, of which all but one die one after the other, mostly when the
+parts that a death left alone have another backup. Without --hosts all ranks are processes of this host. With it, they are spread over 2 to N emulated hosts, one of
 them for each rank in turn; this needs root (bench/peers/cluster).
 
 A run is good if
@@ -14,7 +15,8 @@ A run is good if
   - all ranks end, and none but those that were killed with an error;
   - each worker pulled the right bits after each clock (mode synchronous), or counted the right updates (all other modes);
   - at the end each push of an acknowledged clock is there once, on all servers, and so is the last clock of a worker that died, or nothing of it;
-  - calls fail only where a server and its backup have died, and then name one of these two with its pid.
+  - calls fail only where a server and its backup have died, and then name one of these two with its pid; with --spares, only if a server has died before
+    all parts had another backup.
 
 A line of JSON for each run goes to standard output, and to the end of FILE with --keep; --read summarises such files. A line has what was drawn, which
 ranks died while others worked, the seconds that each worker stood still after the last death ("stood_s") until a call succeeded, or until it failed
@@ -44,6 +46,7 @@ from layouts import CLUSTER, ROOT, Cluster, share
 PATIENCE_S = 90
 STOP_S = 15  # at most, so that no deadline of the ranks passes
 STILL_S = 1.0
+SPARES_FROM = 1000000  # the seeds of runs with spares
 PROGRAM = os.path.join(os.environ.get("TUTTI_BUILD", os.path.join(ROOT, "build")), "tests", "tests_train_server_backup_test")
 
 # ----------------------------------------------------------------------------------------------------------- a run
@@ -183,7 +186,30 @@ class Run:
             elif process.returncode != 0 and rank not in self.died():
                 yield f"rank {rank} ended with {process.returncode}: {said[-1] if said else 'it said nothing'}"
 
+    def is_refilled(self, begin, end):
+        """Whether a server has said between two moments that parts were alone, and then that none is."""
+        for lines in self.lines:
+            said = [int(count) for word, at, count in lines if word == "alone" and begin <= at < end]
+            if said and said[-1] == 0:
+                return True
+        return False
+
+    def judge_failures_with_spares(self):
+        moments = sorted(self.died().values())
+        are_refilled = all(self.is_refilled(begin, end) for begin, end in zip(moments, moments[1:]))
+        for rank, lines in enumerate(self.lines):
+            for word, _, message in lines:
+                if word != "failed":
+                    continue
+                if are_refilled:
+                    yield f"rank {rank} fails, and all parts had another backup: {message}"
+                elif not any(re.search(rf"server at rank {server}\b.*pid {self.ranks[server].pid}\b", message) for server in self.died()):
+                    yield f"rank {rank} names no server of {sorted(self.died())} with its pid: {message}"
+
     def judge_failures(self):
+        if self.plan["spares"] > 0:
+            yield from self.judge_failures_with_spares()
+            return
         lost = self.lost()
         for rank, lines in enumerate(self.lines):
             for word, _, message in lines:
@@ -219,6 +245,7 @@ class Run:
         ends = [self.moment(rank, "done") for rank in worked if self.moment(rank, "done") is not None]
         midst = [rank for rank, at in self.died().items() if not ends or at < max(ends)]
         return {**self.plan, "hosts": 1 if self.hosts is None else len(set(self.hosts)), "died": sorted(self.died()), "in_the_midst": sorted(midst),
+                "refills": sum(word == "alone" and count == "0" for lines in self.lines for word, _, count in lines),
                 "stopped": [] if self.stops is None else self.stops.stopped,
                 "pids": [process.pid for process in self.ranks], "lost_a_part": bool(self.lost()), "clocks": sum(said == "clock" for lines in self.lines for said, _, _ in lines),
                 "stood_s": self.stood("clock"), "failed_s": self.stood("failed"), "wrong": wrong}
@@ -252,6 +279,8 @@ def make_run(seed, options, secret):
 def kind(run):
     """The row of a run in the table, by the ranks that died while others worked."""
     servers = sorted(rank for rank in run["in_the_midst"] if rank < run["servers"])
+    if run.get("spares", 0) > 0:
+        return f"{len(servers)} of {run['servers']} servers with {run['spares']} spares" + (", and calls fail" if run["failed_s"] else "")
     workers = len(run["in_the_midst"]) - len(servers)
     if len(servers) > 1:
         return "a server and its backup" if run["lost_a_part"] else "two servers that are not neighbours"
@@ -273,7 +302,7 @@ def summarise(runs, to):
     for several, name in cases:
         own = [run for run in runs if (run["hosts"] > 1, kind(run)) == (several, name)]
         good = sum(not run["wrong"] for run in own)
-        times = [seconds for run in own for seconds in run["failed_s" if run["lost_a_part"] else "stood_s"]] if name != "nobody" else []
+        times = [seconds for run in own for seconds in run["failed_s" if run["failed_s"] else "stood_s"]] if name != "nobody" else []
         print(f"| {'several' if several else 'one'} | {name} | {len(own)} | {good} | {sum(run['clocks'] for run in own)} {quantiles(times)} |", file=to)
     bad = [run for run in runs if run["wrong"]]
     print(f"{len(runs)} runs, {sum(len(run['died']) for run in runs)} ranks killed; {len(bad)} runs were not good", file=to)
@@ -293,6 +322,7 @@ def main():
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1, help="of the first run; the next run has the next seed")
     parser.add_argument("--hosts", type=int, metavar="N", help="emulated hosts; at least 2, and at most 7 are used")
+    parser.add_argument("--spares", action="store_true", help="servers with spares, which die one after the other")
     parser.add_argument("--stops", action="store_true", help="SIGSTOP some ranks, too")
     parser.add_argument("--keep", metavar="FILE")
     parser.add_argument("--read", nargs="+", metavar="FILE")
@@ -309,7 +339,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         cluster = Cluster(folder, options.hosts, 1000) if options.hosts else None
         try:
-            for seed in range(options.seed, options.seed + options.runs):
+            first = options.seed + (SPARES_FROM if options.spares else 0)
+            for seed in range(first, first + options.runs):
                 runs.append(make_run(seed, options, secret))
                 line = json.dumps(runs[-1])
                 print(line, flush=True)

@@ -117,7 +117,7 @@ if(OFI_INCLUDE_DIR AND NOT OFI_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRE
 endif()
 
 tutti_folder(library src/membership
-    agreement.c exclude_policy.c growth.c heartbeat.c silence.c standing.c step_leader.c vote.c worker_clock.c)
+    agreement.c exclude_policy.c growth.c heartbeat.c seat_map.c silence.c standing.c step_leader.c vote.c worker_clock.c)
 
 tutti_folder(library src/algo
     algo_fingerprint.c bine.c broadcast_schedule.c bruck.c chain.c circulant.c circulant_broadcast.c compose.c
@@ -164,10 +164,10 @@ tutti_folder(library src/comm
     measured.c mesh.c newcomer.c own_plan.c plans.c shrink.c signs.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
 tutti_folder(library src/server
-    block.c closings.c division.c finite.c line.c serve.c serve_answer.c serve_change.c serve_request.c serve_step.c server.c server_message.c
-    server_options.c snapshot.c
+    block.c closings.c division.c finite.c line.c serve.c serve_answer.c serve_change.c serve_fill.c serve_request.c serve_step.c serve_tell.c
+    server.c server_message.c server_options.c snapshot.c
     table.c table_blocks.c table_copy.c table_dense.c table_index.c table_initial.c table_load.c table_memory.c
-    table_optimizer.c table_record_spec.c table_rows.c table_state.c update.c worker.c worker_leg.c worker_parts.c)
+    table_optimizer.c table_record_spec.c table_rows.c table_state.c update.c worker.c worker_leg.c worker_parts.c worker_seats.c)
 
 tutti_folder(library src/api
     api.c argument.c blocks.c check.c encode.c message.c)

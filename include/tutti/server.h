@@ -53,7 +53,8 @@
  * clock goes on without it. When a server dies, its part of the tables is lost: calls return
  * PROC_FAILED, and the message names the server's rank, host and pid. With `backups`, workers push
  * to two servers: calls go on with the other server, and the values are those of a run in which no
- * server died. Only when both servers that have a part die, calls return PROC_FAILED. Statuses that
+ * server died. Only when both servers that have a part die, calls return PROC_FAILED. With `spares`,
+ * a part that has lost a server gets another one while work goes on. Statuses that
  * say that a call was refused (INVALID_*, UNSUPPORTED) change nothing, nor does TIMEOUT where a
  * server says which workers are waited for. Any other failure ends the connection of this worker
  * with that server: later calls that need it return the same status, and the servers go on without
@@ -182,7 +183,9 @@ struct tutti_server_options {
                                   0: a worker may compute for as long as it likes */
     int backups; /* 1: each server's part is on the next server, too, round and round, so that a server
                     may die; at least 2 servers. 0: calls fail when a server dies */
-    int reserved; /* 0 */
+    int spares; /* 0 to 2, with backups and at least 3 servers: places that each server keeps for parts of
+                   servers that die. A part that has lost a server then gets another backup while work
+                   goes on, which needs memory for it only then. 0: it gets none */
 };
 #define TUTTI_SERVER_OPTIONS_INIT                                                                 \
     {                                                                                             \
@@ -191,7 +194,7 @@ struct tutti_server_options {
     }
 
 /* Makes a parameter server of the ranks of comm: a communicator for each worker and server, and
- * for server 0 and each other server; with backups about twice as many. Tutti copies the options
+ * for server 0 and each other server; with backups about twice as many, with spares more. Tutti copies the options
  * and what they point to. comm may be freed afterwards, and may fail. Collective over comm; blocks
  * like tutti_comm_create for
  * each of these communicators. Servers answer from then on. On failure *server is NULL:
@@ -402,6 +405,7 @@ struct tutti_server_counters {
     uint64_t duplicates; /* a server: requests that came again, and were not applied again */
     uint64_t refused; /* a server: requests that made no sense, and ended a worker's connection */
     uint64_t workers; /* a server: workers that are left, now */
+    uint64_t parts_alone; /* a server, with `spares`: parts of the tables that one server alone has, now */
 };
 /* Fills *counters with what this rank of the server has done. Local; any thread; does not block.
  * INVALID_BUFFER: server or counters is NULL. INVALID_OPTIONS: counters->size_bytes is not set. */

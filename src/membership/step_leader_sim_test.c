@@ -1,6 +1,7 @@
-/* Servers with backups in simulated schedules (tests/sim/step_sim.h says what must hold in each).
+/* Servers with backups, and spares that become backups, in simulated schedules (tests/sim/step_sim.h says
+ * what must hold in each).
  *
- *     step_leader_sim_test                          what CI runs
+ *     step_leader_sim_test                          what CI runs; with TUTTI_LONG 110,000 schedules
  *     step_leader_sim_test --seeds N [--seed S]     as many as you like; stops at the first that fails
  *     step_leader_sim_test --seed S --verbose       tells one, message by message
  *
@@ -10,6 +11,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -19,7 +21,8 @@
 static void what_must_hold_holds_in_every_schedule(void **state)
 {
     (void)state;
-    const uint64_t count = IS_SANITIZED ? 1000 : 10000;
+    const uint64_t few = IS_SANITIZED ? 1000 : 10000;
+    const uint64_t count = getenv("TUTTI_LONG") != NULL ? 11 * few : few;
     struct step_sim_report report = {0};
     for (uint64_t seed = 1; seed <= count; seed++) {
         step_sim_run(seed, STEP_BUG_NONE, false, &report);
@@ -30,6 +33,8 @@ static void what_must_hold_holds_in_every_schedule(void **state)
     assert_true(report.taken_over > count / 10 && report.ended > count / 20);
     assert_true(report.moved > count / 10 && report.resumed > count / 100);
     assert_true(report.changed > count / 10 && report.kept > count / 20);
+    assert_true(report.refilled > count / 10 && report.learned > count / 20);
+    assert_true(report.served > count / 100);
 }
 
 static void every_planted_bug_is_found(void **state)

@@ -9,6 +9,7 @@
  *
  *     server     0     1     2
  *     seats      0 5   1 3   2 4         of shares 0 2, 1 0, 2 1
+ *                6     7     8           spares: no share, until they get one (membership/seat_map.h)
  *
  * Also has what both ends know of a table otherwise, to check what the other end says.
  */
@@ -32,6 +33,7 @@ struct division_table {
 struct server_division {
     int server_count, worker_count;
     int backup_count; /* of each share: 0 or 1 */
+    int spare_count;  /* seats of each server */
     size_t table_count;
     const struct division_table *tables;
     uint64_t payload_max; /* bytes of a request's payload, and of its reply's */
@@ -39,22 +41,34 @@ struct server_division {
 
 static inline int division_seats(const struct server_division *division)
 {
-    return division->server_count * (1 + division->backup_count);
+    return division->server_count * (1 + division->backup_count + division->spare_count);
 }
-/* The share that a seat has, and the server that it is on. */
-static inline int division_share(const struct server_division *division, int seat)
-{
-    return seat % division->server_count;
-}
-static inline int division_host(const struct server_division *division, int seat)
-{
-    return (seat % division->server_count + seat / division->server_count) % division->server_count;
-}
-/* The seat of a server for the copy of that number. */
-static inline int division_seat_of(const struct server_division *division, int server, int copy)
+/* The share that a seat begins with; -1: none. */
+static inline int division_first_share(const struct server_division *division, int seat)
 {
     const int servers = division->server_count;
-    return copy * servers + (server - copy + servers) % servers;
+    return seat < servers * (1 + division->backup_count) ? seat % servers : -1;
+}
+/* The server that a seat is on. */
+static inline int division_host(const struct server_division *division, int seat)
+{
+    const int servers = division->server_count;
+    const bool is_backup = division->backup_count > 0 && seat / servers == 1;
+    return (seat + is_backup) % servers;
+}
+/* A server's seat of that number: its own share, the backup, spares. */
+static inline int division_seat_of(const struct server_division *division, int server, int number)
+{
+    const int servers = division->server_count;
+    const bool is_backup = division->backup_count > 0 && number == 1;
+    return number * servers + (server - is_backup + servers) % servers;
+}
+/* Whether there is a line between two seats: from those that begin with the clock, and from spares, to all. */
+static inline bool division_has_line(const struct server_division *division, int one, int other)
+{
+    const int servers = division->server_count, spares = servers * (1 + division->backup_count);
+    return one != other &&
+           (one % servers == 0 || other % servers == 0 || one >= spares || other >= spares);
 }
 
 /* The elements of a dense tensor that a server has: `share` from `first` on, perhaps none. */

@@ -86,10 +86,13 @@ static bool look_after_peer(struct serve *serve, int i)
     struct serve_peer *const peer = &serve->peers[i];
     bool has_come = false;
     if (peer->line.state == LINE_CLOSED) return false;
+    const bool was_held = peer->is_held;
     enum tutti_status status = line_take(&peer->line, &has_come);
     if (status == TUTTI_OK) status = line_reap(&peer->line);
-    if (status == TUTTI_OK && has_come) status = serve_hear_peer(serve, i);
-    if (status == TUTTI_OK) return has_come;
+    if (status == TUTTI_OK && (has_come || was_held)) status = serve_hear_peer(serve, i);
+    if (status == TUTTI_OK && peer->has_failed)
+        status = error_set(TUTTI_NO_MEMORY, "a message to it could not be sent");
+    if (status == TUTTI_OK) return has_come || (was_held && !peer->is_held);
     char why[200];
     error_copy(why, sizeof why);
     serve_lose_peer(serve, i, why);
@@ -124,6 +127,8 @@ static bool look_after_all(struct serve *serve)
     const uint64_t now = clock_now_ns();
     has_changed |= serve_answer_pulls(serve, now);
     has_changed |= serve_answer_late_ticks(serve, now);
+    has_changed |= serve_copy_on(serve);
+    for (int i = 0; i < serve->peer_count; i++) has_changed |= serve->peers[i].has_failed;
     return has_changed;
 }
 
@@ -150,6 +155,8 @@ static void publish(struct serve *serve)
     serve->counters.workers = 0;
     for (int i = 0; i < serve->config.division->worker_count; i++)
         serve->counters.workers += serve->workers[i].presence == SERVE_THERE;
+    serve->counters.parts_alone =
+        serve->config.division->spare_count > 0 ? (uint64_t)seat_map_unbacked(&serve->map) : 0;
     serve->is_over = is_over;
     serve->silent = silent;
     serve->silent_since_ns = silent >= 0 ? serve->workers[silent].heard_ns : 0;
@@ -165,11 +172,11 @@ static void save_if_wanted(struct serve *serve)
     char *const folder = serve->save.folder;
     pthread_mutex_unlock(&serve->lock);
     if (folder == NULL) return;
-    const struct snapshot_part part = {
-        .server = division_share(serve->config.division, serve->config.seat),
-        .server_count = serve->config.division->server_count,
-        .step = serve->steps};
-    const enum tutti_status status = snapshot_write(serve->config.tables, folder, &part);
+    const struct snapshot_part part = {.server = serve->share,
+                                       .server_count = serve->config.division->server_count,
+                                       .step = serve->steps};
+    const enum tutti_status status =
+        serve->has_all ? snapshot_write(serve->config.tables, folder, &part) : TUTTI_OK;
     pthread_mutex_lock(&serve->lock);
     serve->save.status = status;
     if (status != TUTTI_OK) error_copy(serve->save.why, sizeof serve->save.why);
@@ -231,6 +238,8 @@ static void release(struct serve *serve)
     free(serve->workers);
     free(serve->peers);
     step_leader_release(&serve->leader);
+    seat_map_release(&serve->map);
+    free(serve->copying.bytes);
     free(serve->records);
     free(serve->record_members);
     free(serve->members);
@@ -241,15 +250,23 @@ static void release(struct serve *serve)
     free(serve);
 }
 
-static bool init_leader(struct serve *serve)
+/* Where it is among the seats, and what it does there. */
+static bool init_seat(struct serve *serve)
 {
     const struct server_division *const division = serve->config.division;
     const struct step_leader_config config = {.rule = serve->config.rule,
                                               .worker_count = division->worker_count,
                                               .share_count = division->server_count,
                                               .copy_count = 1 + division->backup_count,
+                                              .spare_count = division->spare_count,
                                               .seat = serve->config.seat};
-    return !serve_has_clock(serve) || step_leader_init(&serve->leader, &config);
+    serve->share = division_first_share(division, config.seat);
+    serve->has_all = serve->share >= 0;
+    serve->copying.to = -1;
+    if (!seat_map_init(&serve->map, config.share_count, config.copy_count, config.spare_count))
+        return false;
+    serve->has_leader = serve->share == 0;
+    return !serve->has_leader || step_leader_init(&serve->leader, &config);
 }
 
 static enum tutti_status allocate(struct serve *serve)
@@ -266,7 +283,7 @@ static enum tutti_status allocate(struct serve *serve)
     serve->updates = calloc(workers, sizeof *serve->updates);
     if (serve->firsts == NULL || serve->workers == NULL || serve->peers == NULL ||
         serve->records == NULL || serve->record_members == NULL || serve->members == NULL ||
-        serve->updates == NULL || !init_leader(serve))
+        serve->updates == NULL || !init_seat(serve))
         return error_set(TUTTI_NO_MEMORY, "no memory for a parameter server of %zu workers",
                          workers);
     serve->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -278,9 +295,8 @@ static void set_up(struct serve *serve)
     const struct server_division *const division = serve->config.division;
     for (size_t t = 0; t < division->table_count; t++) {
         uint64_t share;
-        if (!division->tables[t].is_rows)
-            division_dense(division, t, division_share(division, serve->config.seat),
-                           &serve->firsts[t], &share);
+        if (!division->tables[t].is_rows && serve->share >= 0)
+            division_dense(division, t, serve->share, &serve->firsts[t], &share);
     }
     for (int i = 0; i < division->worker_count; i++) {
         serve->workers[i].heard_ns = clock_now_ns();

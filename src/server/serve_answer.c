@@ -56,11 +56,11 @@ enum tutti_status serve_answer_failure(struct serve *serve, int worker, uint32_t
 enum tutti_status serve_answer_again(struct serve *serve, int worker)
 {
     struct serve_worker *const to = &serve->workers[worker];
-    const struct server_ends ends = {serve->config.division, serve->config.seat, false};
+    const struct server_ends ends = serve_ends(serve, false);
     struct server_request request;
     TRY(server_request_read(&ends, to->line.header, to->line.message.count, &request, to->parts));
-    const bool has_clock = division_share(ends.division, ends.seat) == 0;
-    if (!has_clock && (request.kind == SERVER_TICK || request.kind == SERVER_CHANGE))
+    if (request.kind == SERVER_BEGIN) return TUTTI_OK;
+    if (!serve_has_clock(serve) && (request.kind == SERVER_TICK || request.kind == SERVER_CHANGE))
         return TUTTI_OK; /* nobody waits for an answer */
     struct server_reply reply = {.status = TUTTI_NO_MEMORY};
     snprintf(reply.text, sizeof reply.text, "%.200s",
@@ -208,7 +208,7 @@ uint64_t serve_deadline_of(const struct server_request *request)
 
 static bool is_ready(const struct serve *serve, const struct serve_pull *pull)
 {
-    return serve->workers[pull->worker].decided >= pull->request.clock;
+    return serve->has_all && serve->workers[pull->worker].decided >= pull->request.clock;
 }
 
 /* A worker that asks and does not listen must not fill the memory with answers. */

@@ -204,6 +204,7 @@ static enum tutti_status repeat(struct serve *serve, int worker, const struct se
     case SERVER_TICK: return tick(serve, worker);
     case SERVER_CHANGE: return take_change(serve, worker);
     case SERVER_RECORD: return serve_answer_record(serve, worker, &from->request);
+    case SERVER_BEGIN: return TUTTI_OK;
     default:
         return serve_answer(serve, worker, from->request.slot, &(struct server_reply){0}, NULL);
     }
@@ -235,6 +236,10 @@ static enum tutti_status carry_out(struct serve *serve, int worker, const struct
     case SERVER_TICK: return tick(serve, worker);
     case SERVER_CHANGE: return take_change(serve, worker);
     case SERVER_LEAVE: return leave(serve, worker);
+    case SERVER_BEGIN:
+        TRY(serve_take_begin(serve, worker));
+        serve_act(serve);
+        return TUTTI_OK;
     default: return serve_answer_record(serve, worker, request);
     }
 }
@@ -245,13 +250,20 @@ static bool awaits_step(const struct serve *serve, const struct serve_worker *wo
 }
 
 /* A worker that server 0 has let go on may end its next clock before this server has heard of the
- * step. */
+ * step; and it may ask for another mode before this spare has heard of all changes. */
+static bool is_early(const struct serve *serve, const struct serve_worker *from)
+{
+    if (from->request.kind == SERVER_TICK)
+        return awaits_step(serve, from) && from->request.clock == from->ticked;
+    return from->request.kind == SERVER_CHANGE && serve_has_clock(serve) &&
+           serve->broken == TUTTI_OK && step_leader_is_early(&serve->leader, from->request.clock);
+}
+
 static enum tutti_status carry_out_or_hold(struct serve *serve, int worker,
                                            const struct server_ends *ends)
 {
     struct serve_worker *const from = &serve->workers[worker];
-    from->is_held = from->request.kind == SERVER_TICK && awaits_step(serve, from) &&
-                    from->request.clock == from->ticked;
+    from->is_held = is_early(serve, from);
     return from->is_held ? TUTTI_OK : carry_out(serve, worker, ends);
 }
 
@@ -274,7 +286,7 @@ static enum tutti_status want_payload(struct line *line, const struct server_end
 enum tutti_status serve_hear_worker(struct serve *serve, int worker)
 {
     struct serve_worker *const from = &serve->workers[worker];
-    const struct server_ends ends = {serve->config.division, serve->config.seat, false};
+    const struct server_ends ends = serve_ends(serve, false);
     if (from->line.piece_count == 0) {
         TRY(server_request_read(&ends, from->line.header, from->line.message.count, &from->request,
                                 from->parts));
@@ -290,10 +302,10 @@ enum tutti_status serve_hear_worker(struct serve *serve, int worker)
 enum tutti_status serve_go_on(struct serve *serve, int worker)
 {
     struct serve_worker *const from = &serve->workers[worker];
-    const struct server_ends ends = {serve->config.division, serve->config.seat, false};
+    const struct server_ends ends = serve_ends(serve, false);
     if (from->line.state != LINE_TAKEN || from->leaves) return TUTTI_OK;
     if (from->is_held)
-        return awaits_step(serve, from) ? TUTTI_OK : carry_out_or_hold(serve, worker, &ends);
+        return is_early(serve, from) ? TUTTI_OK : carry_out_or_hold(serve, worker, &ends);
     const bool may_ask = from->queued_bytes <= ends.division->payload_max &&
                          from->queued_count < SERVER_SLOTS && serve_has_room(serve, worker);
     return may_ask ? line_listen(&from->line) : TUTTI_OK;
@@ -301,16 +313,34 @@ enum tutti_status serve_go_on(struct serve *serve, int worker)
 
 /* ---------------------------------------------------------------------------------- other seats */
 
+/* What must wait until this spare knows its share, or is behind the right entry (seat_fill.h). */
+static bool must_wait(const struct serve *serve, int peer, const struct server_request *request)
+{
+    switch (request->kind) {
+    case SERVER_BASE:
+    case SERVER_GONE:
+    case SERVER_OVER: return false;
+    case SERVER_PIECE: return !seat_fill_may_load(&serve->fill, serve->heard, request->sequence);
+    default: break;
+    }
+    if (serve->map.seats[serve->config.seat].state == SEAT_SPARE) return true;
+    return request->kind != SERVER_CONFIRM && request->kind != SERVER_RESUME &&
+           request->sequence > 0 && !seat_fill_may_hear(&serve->fill, peer, request->sequence);
+}
+
 enum tutti_status serve_hear_peer(struct serve *serve, int peer)
 {
     struct serve_peer *const from = &serve->peers[peer];
-    const struct server_ends ends = {serve->config.division, serve->config.seat, true};
+    const struct server_ends ends = serve_ends(serve, true);
     struct server_request request;
     struct server_request_part none[1];
     TRY(server_request_read(&ends, from->line.header, from->line.message.count, &request, none));
     if (from->line.piece_count == 0 && request.payload_bytes > 0)
         TRY(want_payload(&from->line, &ends, &request, none));
     if (from->line.state == LINE_PAYLOAD) return TUTTI_OK;
+    if (request.kind == SERVER_PIECE) seat_fill_name(&serve->fill, request.sequence);
+    from->is_held = serve->broken == TUTTI_OK && must_wait(serve, peer, &request);
+    if (from->is_held) return TUTTI_OK;
     TRY(serve_hear_seat(serve, peer, &request, line_payload(&from->line)));
     return from->line.state == LINE_CLOSED || from->is_silent ? TUTTI_OK : line_listen(&from->line);
 }

@@ -3,8 +3,10 @@
  *     serve.c            its thread: sleeps, looks after lines, starts and ends
  *       serve_request.c  what a request does
  *         serve_step.c   clocks and steps; what the loss of a worker or server changes
+ *           serve_fill.c   spare seats: what one begins with, and how a share is copied to it
  *           serve_change.c   another mode, which all workers ask for
  *             serve_answer.c   answers that were waited for
+ *             serve_tell.c     what other seats are told
  */
 #ifndef TUTTI_SERVER_SERVE_STATE_H
 #define TUTTI_SERVER_SERVE_STATE_H
@@ -12,9 +14,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "membership/seat_fill.h"
+#include "membership/seat_map.h"
 #include "membership/step_leader.h"
 #include "server/line.h"
 #include "server/serve.h"
+#include "server/table_copy.h"
 #include "server/update.h"
 
 enum serve_presence { SERVE_THERE, SERVE_LEFT, SERVE_LOST };
@@ -38,7 +43,9 @@ struct serve_worker {
     uint64_t tick_deadline_ns, tick_number;
     uint64_t queued_bytes; /* of pulls that wait */
     uint32_t queued_count;
-    bool is_held;      /* a tick that came before the step of the last one */
+    bool is_held;      /* a tick that came before the step of the last one; or an early wish */
+    bool is_invited;   /* to push to this spare */
+    uint64_t begun;    /* 1 + the clock from which it does; 0: not yet */
     bool leaves;       /* and is gone once its answer is sent */
     bool is_told;      /* in answers why it is gone: it ends the connection itself */
     char *why_told;    /* NULL: no memory */
@@ -60,8 +67,10 @@ struct serve_pull {
 /* Another seat. */
 struct serve_peer {
     struct line line;
-    bool is_over;   /* all its workers are gone, or it is gone itself; or there is no line */
-    bool is_silent; /* it says nothing more: all workers are gone, everywhere */
+    bool is_over;    /* all its workers are gone, or it is gone itself; or there is no line */
+    bool is_silent;  /* it says nothing more: all workers are gone, everywhere */
+    bool is_held;    /* what its line has taken must wait */
+    bool has_failed; /* a message could not be sent */
 };
 
 enum { SERVE_RECORDS = 512 };
@@ -77,11 +86,23 @@ struct serve {
     struct serve_worker *workers;
     struct serve_peer *peers; /* by seat; a seat without a clock has lines to the two that have one */
     int peer_count;
-    struct serve_pull *pulls;     /* in the order of their priorities, then as they came */
-    struct step_leader leader;    /* of a seat with a clock */
-    bool acts;                    /* does what that wants */
-    uint64_t heard;               /* entries that this seat has carried out */
-    int follows;                  /* the seat that leads, as far as this seat knows */
+    struct serve_pull *pulls;  /* in the order of their priorities, then as they came */
+    int share;                 /* that it has; -1: none yet */
+    bool has_all;              /* of it */
+    struct seat_map map;       /* behind the entries that it has carried out */
+    struct step_leader leader; /* of a seat with a clock */
+    bool has_leader;
+    bool acts;             /* does what that wants */
+    uint64_t heard;        /* entries that this seat has carried out */
+    struct seat_fill fill; /* of a spare, while its share is copied to it */
+    struct tables_loaded loaded;
+    struct serve_copying {
+        int to; /* the spare that gets a copy of this seat's share; -1: none */
+        struct tables_copy copy;
+        uint64_t named; /* the entry in the last piece */
+        void *bytes;
+        size_t capacity;
+    } copying;
     struct serve_record *records; /* of a seat with a clock: ring */
     uint64_t *record_members;
     uint64_t *members; /* of a step, while it is applied */
@@ -114,6 +135,27 @@ struct serve {
         char why[256];
     } save;
 };
+
+static inline struct server_ends serve_ends(const struct serve *serve, bool is_from_server)
+{
+    return (struct server_ends){serve->config.division, serve->config.seat, serve->share,
+                                is_from_server};
+}
+
+/* Whether it decides steps, or may come to. */
+static inline bool serve_has_clock(const struct serve *serve)
+{
+    return serve->has_leader && seat_map_has_clock(&serve->map, serve->config.seat);
+}
+
+/* ------------------------------------------------------------------------------------ serve_tell.c */
+
+/* Another seat; all; the others that have a clock. A failure shows when the line is looked after. */
+void serve_tell(struct serve *serve, int peer, const struct server_request *request,
+                const void *payload);
+void serve_tell_all(struct serve *serve, const struct server_request *request);
+void serve_tell_clocks(struct serve *serve, const struct server_request *request);
+void serve_tell_entry(struct serve *serve, int peer, const struct step_entry *entry);
 
 /* ---------------------------------------------------------------------------------- serve_answer.c */
 
@@ -154,16 +196,32 @@ enum tutti_status serve_take_change(struct serve *serve, int worker);
 /* A seat with a clock: a round of these questions is over; answers. */
 void serve_end_round(struct serve *serve, const struct step_entry *entry);
 
+/* ------------------------------------------------------------------------------------ serve_fill.c */
+
+/* Gives a spare what it begins with. */
+void serve_give_base(struct serve *serve, int seat);
+/* Takes it: makes room for the share, and asks workers to push to this seat. A failure: of no use. */
+enum tutti_status serve_take_base(struct serve *serve, int peer, const uint64_t *words);
+/* A worker pushes here from that clock on. */
+enum tutti_status serve_take_begin(struct serve *serve, int worker);
+/* Copies this seat's share to a spare from here on. */
+enum tutti_status serve_copy_begin(struct serve *serve, int seat);
+/* Sends the next piece, if its line has room, or names the entry behind which this seat is. Whether it has
+ * sent any of the share. */
+bool serve_copy_on(struct serve *serve);
+/* A piece, behind its entry. */
+enum tutti_status serve_take_piece(struct serve *serve, const struct server_request *request,
+                                   const void *bytes);
+
 /* ------------------------------------------------------------------------------------ serve_step.c */
 
-bool serve_has_clock(const struct serve *serve);
 /* Does what the clock of this seat wants. The outermost call sees to what that changes. */
 void serve_act(struct serve *serve);
 /* A worker's update is complete here. */
 void serve_end_clock(struct serve *serve, int worker);
 /* News from another seat. */
 enum tutti_status serve_hear_seat(struct serve *serve, int peer,
-                                  const struct server_request *request, const uint64_t *members);
+                                  const struct server_request *request, const void *payload);
 /* A worker is gone: closes its line. why: NULL if it left. */
 void serve_lose_worker(struct serve *serve, int worker, const char *why);
 void serve_lose_peer(struct serve *serve, int peer, const char *why);

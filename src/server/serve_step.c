@@ -16,19 +16,10 @@ static int worker_count(const struct serve *serve)
     return serve->config.division->worker_count;
 }
 
-static bool has_backups(const struct serve *serve)
-{
-    return serve->config.division->backup_count > 0;
-}
-
-bool serve_has_clock(const struct serve *serve)
-{
-    return step_seat_has_clock(serve->config.seat, serve->config.division->server_count);
-}
-
 static bool leads(const struct serve *serve)
 {
-    return serve_has_clock(serve) && serve->leader.role != STEP_STANDS_BY;
+    return serve_has_clock(serve) &&
+           (serve->leader.role == STEP_LEADS || serve->leader.role == STEP_WAITS);
 }
 
 /* The rank of the server that has a seat. */
@@ -43,75 +34,6 @@ static int left_here(const struct serve *serve)
     for (int i = 0; i < worker_count(serve); i++)
         count += serve->workers[i].presence == SERVE_THERE;
     return count;
-}
-
-/* ----------------------------------------------------------------------------- what is told to seats */
-
-/* In one message if the payload is small. */
-static enum tutti_status send_request(struct line *line, int tag,
-                                      const struct server_request *request, const void *payload)
-{
-    char together[sizeof *request + SERVER_INLINE_BYTES];
-    size_t bytes = sizeof *request;
-    const bool is_inline =
-        request->payload_bytes > 0 && request->payload_bytes <= SERVER_INLINE_BYTES;
-    memcpy(together, request, sizeof *request);
-    if (is_inline) {
-        memcpy(together + bytes, payload, request->payload_bytes);
-        bytes += request->payload_bytes;
-    }
-    TRY(line_send(line, tag, together, bytes));
-    if (is_inline || request->payload_bytes == 0) return TUTTI_OK;
-    return line_send(line, tag + 1, payload, request->payload_bytes);
-}
-
-/* A failure there shows when the line is looked after. */
-static void tell(struct serve *serve, int peer, const struct server_request *request,
-                 const void *payload)
-{
-    struct line *const line = &serve->peers[peer].line;
-    const int tag = peer > serve->config.seat ? SERVER_TAG_TO_HIGHER : SERVER_TAG_TO_LOWER;
-    if (line->state == LINE_CLOSED) return;
-    struct server_request whole = *request;
-    whole.magic = SERVER_MAGIC;
-    whole.version = SERVER_VERSION;
-    const enum tutti_status status = send_request(line, tag, &whole, payload);
-    if (status == TUTTI_OK) return;
-    char why[120];
-    error_copy(why, sizeof why);
-    serve_lose_peer(serve, peer, why);
-}
-
-static void tell_all(struct serve *serve, const struct server_request *request)
-{
-    for (int i = 0; i < serve->peer_count; i++) tell(serve, i, request, NULL);
-}
-
-/* The other seats that have a clock. */
-static void tell_clocks(struct serve *serve, const struct server_request *request)
-{
-    for (int i = 0; i < serve->peer_count; i += serve->config.division->server_count)
-        tell(serve, i, request, NULL);
-}
-
-static void tell_entry(struct serve *serve, int peer, const struct step_entry *entry)
-{
-    static const enum server_kind kinds[] = {[STEP_DECIDED] = SERVER_DECIDED,
-                                             [STEP_LOST] = SERVER_LOST,
-                                             [STEP_LEFT] = SERVER_LEFT,
-                                             [STEP_CHANGED] = SERVER_CHANGED,
-                                             [STEP_KEPT] = SERVER_KEPT};
-    const bool is_step = entry->kind == STEP_DECIDED;
-    tell(serve, peer,
-         &(struct server_request){.kind = (uint16_t)kinds[entry->kind],
-                                  .sequence = entry->index,
-                                  .clock = entry->round,
-                                  .number = entry->number,
-                                  .left_count = entry->left_count,
-                                  .payload_bytes = is_step ? rank_set_words(worker_count(serve)) *
-                                                                 sizeof *entry->members
-                                                           : 0},
-         entry->members);
 }
 
 /* ------------------------------------------------------------------------------------- what is lost */
@@ -157,7 +79,8 @@ static void stop_everywhere(struct serve *serve, int seat, const char *why)
     snprintf(text, sizeof text, "the server at rank %d, which had a part of the tables, is gone: %s",
              rank_of(serve, seat), why);
     if (leads(serve))
-        tell_all(serve, &(struct server_request){.kind = SERVER_GONE, .number = (uint64_t)seat});
+        serve_tell_all(serve,
+                       &(struct server_request){.kind = SERVER_GONE, .number = (uint64_t)seat});
     stop(serve, TUTTI_PROC_FAILED, text, true);
 }
 
@@ -173,7 +96,23 @@ static enum tutti_status apply_updates(struct serve *serve, size_t count, float 
     return status;
 }
 
-/* Applies the updates of the members, which are all here. */
+/* Before this spare has joined, its copy will have the step: updates of it are dropped. */
+static void skip_step(struct serve *serve, const uint64_t *members)
+{
+    serve->steps++;
+    for (int i = 0; i < worker_count(serve); i++) {
+        struct serve_worker *const worker = &serve->workers[i];
+        if (!rank_set_has(members, i)) continue;
+        worker->decided++;
+        worker->tick_number = serve->steps;
+        if (worker->ticked > worker->decided) continue;
+        update_clear(&worker->ended);
+        worker->has_ended = false;
+    }
+}
+
+/* Applies the updates of the members, which are all here. A spare does so with all that it has room for: what
+ * has not been copied to it yet comes later, with the step in it. */
 static void apply(struct serve *serve, const uint64_t *members, uint64_t left_count)
 {
     size_t count = 0;
@@ -212,11 +151,15 @@ static void take_step(struct serve *serve, const struct step_entry *entry)
 {
     memcpy(serve->members, entry->members,
            rank_set_words(worker_count(serve)) * sizeof *serve->members);
-    apply(serve, serve->members, entry->left_count);
+    if (seat_map_counts(&serve->map, serve->config.seat))
+        apply(serve, serve->members, entry->left_count);
+    else
+        skip_step(serve, serve->members);
     if (!serve_has_clock(serve)) return;
     keep_record(serve, serve->members, entry->left_count);
     for (int i = 0; i < worker_count(serve) && serve->broken == TUTTI_OK; i++)
-        if (rank_set_has(serve->members, i)) serve_answer_tick(serve, i);
+        if (rank_set_has(serve->members, i) && !serve->workers[i].has_ended)
+            serve_answer_tick(serve, i);
 }
 
 static void drop_worker(struct serve *serve, int worker)
@@ -232,45 +175,19 @@ static void drop_worker(struct serve *serve, int worker)
     of->has_ended = false;
 }
 
-static void carry_out(struct serve *serve, const struct step_entry *entry)
-{
-    if (entry->index > 0) serve->heard = entry->index;
-    if (serve->broken != TUTTI_OK) return;
-    if (entry->kind == STEP_DECIDED)
-        take_step(serve, entry);
-    else if (entry->kind == STEP_LOST)
-        drop_worker(serve, (int)entry->number);
-    else if (entry->kind != STEP_LEFT)
-        serve_end_round(serve, entry);
-}
-
-void serve_act(struct serve *serve)
-{
-    if (!serve_has_clock(serve) || serve->acts) return;
-    serve->acts = true;
-    while (serve->broken == TUTTI_OK) {
-        const struct step_action action = step_leader_next(&serve->leader);
-        if (action.kind == STEP_NOTHING) break;
-        if (action.kind == STEP_TELL) tell_entry(serve, action.seat, &action.entry);
-        if (action.kind == STEP_CARRY_OUT) carry_out(serve, &action.entry);
-        if (action.kind == STEP_CONFIRM)
-            tell(serve, action.seat,
-                 &(struct server_request){.kind = SERVER_CONFIRM,
-                                          .sequence = action.entry.index,
-                                          .clock = action.entry.round},
-                 NULL);
-    }
-    serve->acts = false;
-}
-
 void serve_end_clock(struct serve *serve, int worker)
 {
     struct serve_worker *const of = &serve->workers[worker];
+    const uint64_t clock = of->ticked++;
+    if (clock < of->decided) { /* the copy that this spare will get has it */
+        update_clear(&of->open);
+        if (serve_has_clock(serve)) serve_answer_tick(serve, worker);
+        return;
+    }
     update_move(&of->open, &of->ended);
     of->has_ended = true;
-    const uint64_t clock = of->ticked++;
-    tell_clocks(serve, &(struct server_request){
-                           .kind = SERVER_HAS, .number = (uint64_t)worker, .clock = clock});
+    serve_tell_clocks(serve, &(struct server_request){
+                                 .kind = SERVER_HAS, .number = (uint64_t)worker, .clock = clock});
     if (!serve_has_clock(serve)) return;
     (void)step_leader_has(&serve->leader, serve->config.seat, worker, clock);
     serve_act(serve);
@@ -292,98 +209,256 @@ void serve_lose_worker(struct serve *serve, int worker, const char *why)
     if (why != NULL) {
         log_write(LOG_WARN, "rank %d: parameter server: the worker at rank %d is gone (%d left): %s",
                   serve->config.rank, serve->config.worker_ranks[worker], left_here(serve), why);
-        if (!leads(serve))
-            tell_clocks(serve,
-                        &(struct server_request){.kind = SERVER_LOST, .number = (uint64_t)worker});
+        serve_tell_clocks(
+            serve, &(struct server_request){.kind = SERVER_LOST, .number = (uint64_t)worker});
     }
     report(serve, worker, why == NULL);
+}
+
+/* The leader says so to all that have lines to that seat. */
+static void tell_gone(struct serve *serve, int gone, bool had_clock)
+{
+    const struct server_request request = {
+        .kind = SERVER_GONE, .number = (uint64_t)gone, .left_count = 1};
+    for (int s = 0; s < serve->peer_count; s++)
+        if (s != gone && (had_clock || s == serve->leader.standby))
+            serve_tell(serve, s, &request, NULL);
 }
 
 /* Of a seat with a clock. */
 static void go_on_without(struct serve *serve, int peer, const char *why)
 {
-    const int standby = serve->config.division->server_count;
-    const bool is_complete = step_leader_gone(&serve->leader, peer);
-    if (!is_complete) {
+    const bool had_clock = seat_map_has_clock(&serve->map, peer);
+    const bool puts_out = step_leader_puts_out(&serve->leader), led = leads(serve);
+    if (!step_leader_gone(&serve->leader, peer)) {
         stop_everywhere(serve, peer, why);
         return;
     }
-    log_write(LOG_WARN, "rank %d: parameter server: the server at rank %d is gone; %s: %s",
-              serve->config.rank, rank_of(serve, peer),
-              peer == 0 ? "this one decides the steps" : "backups have its part of the tables", why);
-    const struct server_request gone = {
-        .kind = SERVER_GONE, .number = (uint64_t)peer, .left_count = 1};
-    if (serve->config.seat == 0 && peer == standby) tell_all(serve, &gone);
-    if (serve->config.seat == 0 && peer != standby) tell(serve, standby, &gone, NULL);
+    if (serve->map.seats[peer].state != SEAT_SPARE)
+        log_write(LOG_WARN, "rank %d: parameter server: the server at rank %d is gone; %s: %s",
+                  serve->config.rank, rank_of(serve, peer),
+                  leads(serve) && !led ? "this one decides the steps"
+                                       : "backups have its part of the tables",
+                  why);
+    if (puts_out) tell_gone(serve, peer, had_clock);
     serve_act(serve);
 }
 
-/* Of another seat: its leader, or the standby of that. */
-static void follow_another(struct serve *serve, int peer, const char *why)
+/* To the other seats with a clock: the line to one of them has ended. False: there is no other one. */
+static bool resume_without(struct serve *serve, int lost)
 {
-    const int other = peer == 0 ? serve->config.division->server_count : 0;
-    if (!has_backups(serve) || serve->peers[other].line.state == LINE_CLOSED) {
-        char text[256];
-        snprintf(text, sizeof text,
-                 "the server at rank %d, which had a part of the tables, is gone: %s",
-                 rank_of(serve, peer), why);
-        stop(serve, TUTTI_PROC_FAILED, text, false);
-        return;
+    bool has_any = false;
+    for (int s = 0; s < serve->peer_count; s++) {
+        if (s == serve->config.seat || s == lost || !seat_map_has_clock(&serve->map, s) ||
+            serve->peers[s].line.state == LINE_CLOSED)
+            continue;
+        has_any = true;
+        serve_tell(serve, s,
+                   &(struct server_request){
+                       .kind = SERVER_RESUME, .sequence = serve->heard, .number = (uint64_t)lost},
+                   NULL);
     }
-    serve->follows = other;
-    tell(serve, other, &(struct server_request){.kind = SERVER_RESUME, .sequence = serve->heard},
-         NULL);
+    return has_any;
+}
+
+static void stop_without(struct serve *serve, int peer, const char *why)
+{
+    char text[256];
+    snprintf(text, sizeof text, "the server at rank %d, which had a part of the tables, is gone: %s",
+             rank_of(serve, peer), why);
+    stop(serve, TUTTI_PROC_FAILED, text, false);
 }
 
 void serve_lose_peer(struct serve *serve, int peer, const char *why)
 {
     struct serve_peer *const of = &serve->peers[peer];
-    const bool was_over = of->is_over || serve->is_told_over;
+    const bool is_part_of_list = seat_map_hears(&serve->map, serve->config.seat);
+    const bool is_over =
+        serve->is_told_over || of->is_silent || (serve_has_clock(serve) && of->is_over);
     if (of->line.state == LINE_CLOSED) return;
     line_close(&of->line, why);
     of->is_over = true;
+    of->is_held = of->has_failed = false;
+    if (serve->copying.to == peer) serve->copying.to = -1;
     if (serve->broken != TUTTI_OK) return;
-    if (was_over) {
+    if (is_over) {
         if (serve_has_clock(serve)) (void)step_leader_gone(&serve->leader, peer);
         serve_act(serve);
     } else if (serve_has_clock(serve)) {
         go_on_without(serve, peer, why);
-    } else {
-        follow_another(serve, peer, why);
+    } else if (serve->fill.is_filling && serve->fill.source == peer) {
+        stop_without(serve, peer, why);
+    } else if (is_part_of_list && seat_map_has_clock(&serve->map, peer) &&
+               !resume_without(serve, peer)) {
+        stop_without(serve, peer, why);
     }
+}
+
+/* --------------------------------------------------------------------------- seats that come and go */
+
+/* Another seat has the clock now, and has missed what was said to those that had it. */
+static void tell_again(struct serve *serve, int clock)
+{
+    const int seat = serve->config.seat;
+    if (seat == clock) return;
+    for (int i = 0; i < worker_count(serve); i++) {
+        const struct serve_worker *const of = &serve->workers[i];
+        struct server_request request = {.kind = SERVER_BEGUN, .number = (uint64_t)i};
+        if (of->begun > 0) {
+            request.clock = of->begun - 1;
+            serve_tell(serve, clock, &request, NULL);
+        }
+        if (of->has_ended) {
+            request.kind = SERVER_HAS;
+            request.clock = of->ticked - 1;
+            serve_tell(serve, clock, &request, NULL);
+        }
+        if (of->presence == SERVE_THERE) continue;
+        request = (struct server_request){
+            .kind = SERVER_LOST, .number = (uint64_t)i, .left_count = of->presence == SERVE_LEFT};
+        serve_tell(serve, clock, &request, NULL);
+    }
+    if (serve->map.seats[seat].state == SEAT_JOINED && serve->has_all)
+        serve_tell(serve, clock, &(struct server_request){.kind = SERVER_FILLED}, NULL);
+    if (serve->peers[clock].line.state == LINE_CLOSED && !serve_has_clock(serve))
+        (void)resume_without(serve, clock);
+}
+
+/* This seat fills a spare that has joined, or is that spare. */
+static void begin_to_fill(struct serve *serve, int joined, int share)
+{
+    const int seat = serve->config.seat;
+    const int source = seat_map_full(&serve->map, share, joined);
+    enum tutti_status status = TUTTI_OK;
+    if (joined == seat) {
+        if (source < 0 || serve->peers[source].line.state == LINE_CLOSED)
+            stop(serve, TUTTI_PROC_FAILED, "the server that was to copy its part is gone", false);
+        else
+            seat_fill_begin(&serve->fill, source);
+    } else if (source == seat && serve->peers[joined].line.state != LINE_CLOSED) {
+        status = serve_copy_begin(serve, joined);
+    }
+    if (status != TUTTI_OK) serve->peers[joined].has_failed = true;
+}
+
+/* A seat is out: its line ends here, too, as it does where its end was found. */
+static void put_out(struct serve *serve, int seat, bool had_clock)
+{
+    if (seat == serve->config.seat || serve->peers[seat].line.state == LINE_CLOSED) return;
+    serve->map.seats[seat].state = had_clock ? SEAT_FULL : SEAT_OUT; /* lost as what it was */
+    serve_lose_peer(serve, seat, "the leader has lost it");
+    serve->map.seats[seat].state = SEAT_OUT;
+}
+
+static void say_what_becomes(const struct serve *serve, int seat, enum seat_state state, int share)
+{
+    static const char *const words[] = {
+        [SEAT_INVITED] = "becomes a backup", [SEAT_JOINED] = "gets a copy", [SEAT_FULL] = "has a whole copy"};
+    if (!leads(serve) || state == SEAT_OUT) return;
+    log_write(LOG_INFO, "rank %d: parameter server: the server at rank %d %s of the part of rank %d",
+              serve->config.rank, rank_of(serve, seat), words[state],
+              serve->config.server_ranks[share]);
+}
+
+/* An entry about a seat. */
+static void move_seat(struct serve *serve, const struct step_entry *entry, enum seat_state state)
+{
+    const int seat = (int)entry->number, share = (int)entry->left_count;
+    const bool had_clock = seat_map_has_clock(&serve->map, seat);
+    if (!seat_map_move(&serve->map, seat, state, share)) {
+        stop(serve, TUTTI_INTERNAL, "the list of steps makes no sense", false);
+        return;
+    }
+    say_what_becomes(serve, seat, state, share);
+    if (state == SEAT_INVITED && share == 0) tell_again(serve, seat);
+    if (state == SEAT_JOINED) begin_to_fill(serve, seat, share);
+    if (state == SEAT_OUT) put_out(serve, seat, had_clock);
+}
+
+/* ---------------------------------------------------------------------------------------- the list */
+
+static void carry_out(struct serve *serve, const struct step_entry *entry)
+{
+    enum seat_state state;
+    if (entry->index > 0) serve->heard = entry->index;
+    if (serve->broken != TUTTI_OK) return;
+    if (entry->kind == STEP_DECIDED)
+        take_step(serve, entry);
+    else if (entry->kind == STEP_LOST)
+        drop_worker(serve, (int)entry->number);
+    else if (step_entry_moves(entry->kind, &state))
+        move_seat(serve, entry, state);
+    else if (entry->kind != STEP_LEFT)
+        serve_end_round(serve, entry);
+}
+
+void serve_act(struct serve *serve)
+{
+    if (!serve_has_clock(serve) || serve->acts) return;
+    serve->acts = true;
+    while (serve->broken == TUTTI_OK) {
+        const struct step_action action = step_leader_next(&serve->leader);
+        if (action.kind == STEP_NOTHING) break;
+        if (action.kind == STEP_GIVE_BASE) serve_give_base(serve, action.seat);
+        if (action.kind == STEP_TELL) serve_tell_entry(serve, action.seat, &action.entry);
+        if (action.kind == STEP_CARRY_OUT) carry_out(serve, &action.entry);
+        if (action.kind == STEP_CONFIRM)
+            serve_tell(serve, action.seat,
+                       &(struct server_request){.kind = SERVER_CONFIRM,
+                                                .sequence = action.entry.index,
+                                                .clock = action.entry.round},
+                       NULL);
+    }
+    serve->acts = false;
 }
 
 /* --------------------------------------------------------------------------------- what seats say */
 
+static enum step_entry_kind kind_of(unsigned kind)
+{
+    switch (kind) {
+    case SERVER_DECIDED: return STEP_DECIDED;
+    case SERVER_LOST: return STEP_LOST;
+    case SERVER_LEFT: return STEP_LEFT;
+    case SERVER_INVITED: return STEP_INVITED;
+    case SERVER_JOINED: return STEP_JOINED;
+    case SERVER_FULL: return STEP_FULL;
+    default: return STEP_OUT;
+    }
+}
+
+/* A leader that had lost this seat may have decided without it, and be dead before all have heard of that. */
+static bool lacks_update(const struct serve *serve, const struct step_entry *entry)
+{
+    if (entry->kind != STEP_DECIDED || !seat_map_counts(&serve->map, serve->config.seat))
+        return false;
+    for (int i = 0; i < worker_count(serve); i++)
+        if (rank_set_has(entry->members, i) && !serve->workers[i].has_ended) return true;
+    return false;
+}
+
 static enum tutti_status hear_entry(struct serve *serve, int peer,
                                     const struct server_request *request, const uint64_t *members)
 {
-    struct step_entry entry = {.index = request->sequence,
-                               .number = request->number,
-                               .left_count = request->left_count,
-                               .members = members != NULL ? members : serve->members};
-    entry.kind = request->kind == SERVER_DECIDED ? STEP_DECIDED
-                 : request->kind == SERVER_LOST  ? STEP_LOST
-                                                 : STEP_LEFT;
+    const struct step_entry entry = {.index = request->sequence,
+                                     .kind = kind_of(request->kind),
+                                     .number = request->number,
+                                     .left_count = request->left_count,
+                                     .members = members != NULL ? members : serve->members};
     if (entry.index <= serve->heard) return TUTTI_OK;
-    if (peer != serve->follows || leads(serve) || entry.index != serve->heard + 1)
+    if (leads(serve) || (!serve_has_clock(serve) && entry.index != serve->heard + 1))
         return error_set(TUTTI_MISMATCH,
                          "entry %" PRIu64 " of the steps comes from seat %d after entry %" PRIu64,
                          entry.index, peer, serve->heard);
-    if (entry.kind == STEP_DECIDED && entry.number != serve->steps + 1)
-        return error_set(TUTTI_MISMATCH, "step %" PRIu64 " comes after step %" PRIu64, entry.number,
-                         serve->steps);
-    for (int i = 0; i < worker_count(serve) && entry.kind == STEP_DECIDED; i++)
-        if (rank_set_has(members, i) && !serve->workers[i].has_ended)
-            return error_set(TUTTI_MISMATCH,
-                             "step %" PRIu64 " has an update of worker %d, which is not here",
-                             entry.number, i);
+    if (lacks_update(serve, &entry)) {
+        stop_without(serve, serve->config.seat, "it lacks an update of a step");
+        return TUTTI_OK;
+    }
     if (!serve_has_clock(serve)) {
         carry_out(serve, &entry);
+    } else if (!step_leader_hear(&serve->leader, &entry)) {
+        stop_without(serve, serve->config.seat, "it has missed a step");
     } else {
-        if (!step_leader_hear(&serve->leader, &entry))
-            return error_set(TUTTI_MISMATCH, "entry %" PRIu64 " of the steps is not the next one",
-                             entry.index);
         serve_act(serve);
     }
     return TUTTI_OK;
@@ -397,7 +472,8 @@ static enum tutti_status hear_round(struct serve *serve, int peer,
                                      .number = request->number,
                                      .left_count = request->left_count,
                                      .round = request->clock};
-    if (peer != serve->follows || leads(serve) || !step_leader_hear(&serve->leader, &entry))
+    if (!serve_has_clock(serve)) return TUTTI_OK;
+    if (leads(serve) || !step_leader_hear(&serve->leader, &entry))
         return error_set(TUTTI_MISMATCH,
                          "the end of change %" PRIu64 " of the mode comes from seat %d out of turn",
                          request->clock, peer);
@@ -415,46 +491,110 @@ static enum tutti_status hear_has(struct serve *serve, int peer,
     return TUTTI_OK;
 }
 
-static void hear_resume(struct serve *serve, int peer, uint64_t index)
+static enum tutti_status hear_resume(struct serve *serve, int peer,
+                                     const struct server_request *request)
 {
-    if (!step_leader_resume(&serve->leader, peer, index))
-        stop_everywhere(serve, 0, "this backup of it does not know all steps");
+    switch (step_leader_resume(&serve->leader, peer, (int)request->number, request->sequence)) {
+    case STEP_RESUMED: break;
+    case STEP_PUT_OUT:
+        return error_set(TUTTI_MISMATCH, "it lacks more entries of the steps than are kept");
+    case STEP_CANNOT:
+        stop_everywhere(serve, (int)request->number, "this backup of it does not know all steps");
+        break;
+    }
     serve_act(serve);
+    return TUTTI_OK;
 }
 
 /* The leader has lost that seat: alone, so that this seat does, too, or with a share of the tables. */
-static void hear_gone(struct serve *serve, int peer, const struct server_request *request)
+static void hear_gone(struct serve *serve, const struct server_request *request)
 {
     const int seat = (int)request->number;
-    if (division_share(serve->config.division, peer) != 0) return;
     if (request->left_count == 0)
         stop_everywhere(serve, seat, "the leader has lost it");
-    else
+    else if (seat != serve->config.seat)
         serve_lose_peer(serve, seat, "the leader has lost it");
 }
 
-enum tutti_status serve_hear_seat(struct serve *serve, int peer,
-                                  const struct server_request *request, const uint64_t *members)
+static void hear_lost(struct serve *serve, const struct server_request *request)
 {
-    switch (request->kind) {
-    case SERVER_HAS: return hear_has(serve, peer, request);
-    case SERVER_LOST:
-        if (request->sequence > 0) return hear_entry(serve, peer, request, members);
-        if (!leads(serve) || serve->workers[request->number].presence != SERVE_THERE)
-            report(serve, (int)request->number, false);
-        else
-            serve_lose_worker(serve, (int)request->number, "another server has lost it");
-        return TUTTI_OK;
-    case SERVER_LEFT:
-    case SERVER_DECIDED: return hear_entry(serve, peer, request, members);
-    case SERVER_CHANGED:
-    case SERVER_KEPT: return hear_round(serve, peer, request);
-    case SERVER_CONFIRM:
-        step_leader_confirm(&serve->leader, request->sequence, request->clock);
+    const int worker = (int)request->number;
+    if (!leads(serve) || serve->workers[worker].presence != SERVE_THERE || request->left_count > 0)
+        report(serve, worker, request->left_count > 0);
+    else
+        serve_lose_worker(serve, worker, "another server has lost it");
+}
+
+static enum tutti_status hear_piece(struct serve *serve, const struct server_request *request,
+                                    const void *bytes)
+{
+    const enum tutti_status status = serve_take_piece(serve, request, bytes);
+    if (status == TUTTI_OK) {
         serve_act(serve);
         return TUTTI_OK;
-    case SERVER_RESUME: hear_resume(serve, peer, request->sequence); return TUTTI_OK;
-    case SERVER_GONE: hear_gone(serve, peer, request); return TUTTI_OK;
+    }
+    char why[160];
+    error_copy(why, sizeof why);
+    stop(serve, status, why, false);
+    return TUTTI_OK;
+}
+
+static enum tutti_status hear_base(struct serve *serve, int peer, const uint64_t *words)
+{
+    const enum tutti_status status = serve_take_base(serve, peer, words);
+    if (status == TUTTI_OK) {
+        serve_act(serve);
+        return TUTTI_OK;
+    }
+    char why[160];
+    error_copy(why, sizeof why);
+    stop(serve, status, why, false);
+    return TUTTI_OK;
+}
+
+/* What only a seat with a clock hears. Others ignore it: it was said to a seat that was not lost yet. */
+static enum tutti_status hear_of_clock(struct serve *serve, int peer,
+                                       const struct server_request *request)
+{
+    if (!serve_has_clock(serve)) return TUTTI_OK;
+    switch (request->kind) {
+    case SERVER_HAS: return hear_has(serve, peer, request);
+    case SERVER_LOST: hear_lost(serve, request); return TUTTI_OK;
+    case SERVER_RESUME: return hear_resume(serve, peer, request);
+    case SERVER_BEGUN:
+        step_leader_begun(&serve->leader, peer, (int)request->number, request->clock);
+        break;
+    case SERVER_FILLED: step_leader_filled(&serve->leader, peer); break;
+    default: step_leader_confirm(&serve->leader, request->sequence, request->clock); break;
+    }
+    serve_act(serve);
+    return TUTTI_OK;
+}
+
+enum tutti_status serve_hear_seat(struct serve *serve, int peer,
+                                  const struct server_request *request, const void *payload)
+{
+    if (serve->broken != TUTTI_OK && request->kind != SERVER_OVER) return TUTTI_OK;
+    switch (request->kind) {
+    case SERVER_LOST:
+        if (request->sequence == 0) return hear_of_clock(serve, peer, request);
+        return hear_entry(serve, peer, request, payload);
+    case SERVER_LEFT:
+    case SERVER_DECIDED:
+    case SERVER_INVITED:
+    case SERVER_JOINED:
+    case SERVER_FULL:
+    case SERVER_OUT: return hear_entry(serve, peer, request, payload);
+    case SERVER_CHANGED:
+    case SERVER_KEPT: return hear_round(serve, peer, request);
+    case SERVER_HAS:
+    case SERVER_CONFIRM:
+    case SERVER_RESUME:
+    case SERVER_BEGUN:
+    case SERVER_FILLED: return hear_of_clock(serve, peer, request);
+    case SERVER_GONE: hear_gone(serve, request); return TUTTI_OK;
+    case SERVER_BASE: return hear_base(serve, peer, payload);
+    case SERVER_PIECE: return hear_piece(serve, request, payload);
     default:
         serve->peers[peer].is_over = true;
         serve->peers[peer].is_silent |= request->number == SERVER_OVER_EVERYWHERE;
@@ -471,8 +611,8 @@ static bool has_parted(struct serve *serve)
     if (!serve->has_told_over) {
         serve->has_told_over = true;
         serve->farewell_ns = clock_now_ns() + FAREWELL_NS;
-        tell_all(serve,
-                 &(struct server_request){.kind = SERVER_OVER, .number = SERVER_OVER_EVERYWHERE});
+        serve_tell_all(
+            serve, &(struct server_request){.kind = SERVER_OVER, .number = SERVER_OVER_EVERYWHERE});
     }
     for (int i = 0; i < serve->peer_count; i++)
         all &= serve->peers[i].line.state == LINE_CLOSED ||
@@ -491,7 +631,7 @@ bool serve_is_over(struct serve *serve)
     if (!leads(serve)) {
         all = serve->is_told_over || serve->broken != TUTTI_OK;
         if (!serve->has_said_over)
-            tell_clocks(serve, &(struct server_request){.kind = SERVER_OVER});
+            serve_tell_all(serve, &(struct server_request){.kind = SERVER_OVER});
         serve->has_said_over = true;
     }
     return all && has_parted(serve);

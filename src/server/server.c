@@ -18,15 +18,16 @@
 #include "server/snapshot.h"
 #include "server/worker.h"
 
-enum { SEATS = 2, OWN_COMMS = 3 }; /* of one rank, at most */
+/* Of one rank, at most: seats, and communicators of it alone, from its worker and from seat to seat. */
+enum { SEATS = 2 + SERVER_SPARES_MAX, OWN_COMMS = SEATS + SEATS * (SEATS - 1) / 2 };
 static const uint64_t TIMEOUT_NS = 30 * UINT64_C(60) * 1000000000;
 
 struct tutti_server {
     struct server_setup setup;
     int rank;                   /* in the communicator of the application */
     int server, worker;         /* its number among those; -1: it is none */
-    struct serve *seats[SEATS]; /* its own share, then that of which it has the backup; NULL: none */
-    struct worker *worker_end;  /* NULL: it is no worker */
+    struct serve *seats[SEATS]; /* its own share, that of which it has the backup, spares; NULL: none */
+    struct worker *worker_end;         /* NULL: it is no worker */
     struct tutti_comm *own[OWN_COMMS]; /* of this rank alone: of its worker and a seat, or two seats */
     int own_count;
     pthread_mutex_t function_lock;
@@ -41,7 +42,7 @@ struct lines {
 
 static int copies(const struct tutti_server *server)
 {
-    return 1 + server->setup.division.backup_count;
+    return 1 + server->setup.division.backup_count + server->setup.division.spare_count;
 }
 
 /* The seat of this rank for that copy; -1: it is no server. */
@@ -125,7 +126,7 @@ static enum tutti_status connect_all(struct tutti_server *server, struct tutti_c
                                      struct lines *lines)
 {
     const struct server_setup *const setup = &server->setup;
-    const int seats = division_seats(&setup->division), servers = setup->division.server_count;
+    const int seats = division_seats(&setup->division);
     enum tutti_status status = TUTTI_OK;
     for (int w = 0; w < setup->division.worker_count; w++)
         for (int s = 0; s < seats; s++) {
@@ -134,10 +135,9 @@ static enum tutti_status connect_all(struct tutti_server *server, struct tutti_c
                                        end_of(server, s, lines->to_workers, w)}};
             status = connect_pair(server, comm, &pair, status);
         }
-    for (int clock = 0; clock < seats; clock += servers)
-        for (int s = 0; s < seats; s++) {
-            if (s == clock || (s == 0 && clock > 0)) continue;
-            const int low = s < clock ? s : clock, high = s < clock ? clock : s;
+    for (int low = 0; low < seats; low++)
+        for (int high = low + 1; high < seats; high++) {
+            if (!division_has_line(&setup->division, low, high)) continue;
             const struct pair pair = {{rank_of_seat(server, low), rank_of_seat(server, high)},
                                       {end_of(server, low, lines->between, high),
                                        end_of(server, high, lines->between, low)}};
@@ -204,7 +204,7 @@ static void note_step(struct loaded *loaded, uint64_t step)
         if (own[i] > loaded->bounds[i]) loaded->bounds[i] = own[i];
 }
 
-/* The tables of a share, perhaps as they were saved. */
+/* The tables of a share, perhaps as they were saved; -1: as a spare has them, which gets no elements yet. */
 static enum tutti_status make_tables(const struct tutti_server *server,
                                      const struct tutti_server_options *options, int share,
                                      struct tables **tables, struct loaded *loaded)
@@ -213,6 +213,7 @@ static enum tutti_status make_tables(const struct tutti_server *server,
     struct snapshot_part part = {.server = share,
                                  .server_count = server->setup.division.server_count};
     TRY(server_setup_tables(&server->setup, options, share, tables));
+    if (share < 0) return TUTTI_OK;
     const enum tutti_status status =
         folder != NULL ? snapshot_read(*tables, folder, &part) : TUTTI_OK;
     note_step(loaded, folder != NULL ? part.step : 0);
@@ -241,8 +242,9 @@ static enum tutti_status make(struct tutti_server *server,
     struct loaded loaded = {{INT64_MIN, INT64_MIN}};
     enum tutti_status status = lines_init(&lines, server);
     for (int copy = 0; copy < copies(server) && status == TUTTI_OK && server->server >= 0; copy++)
-        status = make_tables(server, options, division_share(division, seat_here(server, copy)),
-                             &tables[copy], &loaded);
+        status =
+            make_tables(server, options, division_first_share(division, seat_here(server, copy)),
+                        &tables[copy], &loaded);
     status = server_setup_agree(comm, "tutti_server_create", status, NULL);
     if (status == TUTTI_OK) status = agree_on_step(&loaded, comm);
     if (status == TUTTI_OK) {
@@ -687,7 +689,7 @@ enum tutti_status tutti_server_step_read(struct tutti_server *server, uint64_t n
     return TUTTI_OK;
 }
 
-/* Requests of both seats, and steps and workers of the first. */
+/* Requests of all seats, and what else there is of the first. */
 static void add_counters(struct serve *seat, bool is_first, struct tutti_server_counters *sum)
 {
     struct tutti_server_counters served;
@@ -697,7 +699,10 @@ static void add_counters(struct serve *seat, bool is_first, struct tutti_server_
     sum->bytes += served.bytes;
     sum->duplicates += served.duplicates;
     sum->refused += served.refused;
-    if (is_first) sum->steps = served.steps, sum->workers = served.workers;
+    if (!is_first) return;
+    sum->steps = served.steps;
+    sum->workers = served.workers;
+    sum->parts_alone = served.parts_alone;
 }
 
 enum tutti_status tutti_server_count(const struct tutti_server *server,

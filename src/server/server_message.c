@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "base/status.h"
 #include "membership/rank_set.h"
+#include "membership/step_leader.h"
 
 static bool is_known(unsigned kind)
 {
@@ -128,9 +129,10 @@ static enum tutti_status check_part(const struct server_ends *ends,
     if (part->is_rows != table->is_rows)
         return error_set(TUTTI_MISMATCH, "table '%s' is %s", table->name,
                          table->is_rows ? "one of rows" : "a dense tensor");
+    if (ends->share < 0) return error_set(TUTTI_MISMATCH, "this server has no part of the tables");
     if (part->is_rows) return TUTTI_OK;
     uint64_t first, share;
-    division_dense(division, part->table, division_share(division, ends->seat), &first, &share);
+    division_dense(division, part->table, ends->share, &first, &share);
     if (part->count != share)
         return error_set(TUTTI_MISMATCH,
                          "it has %" PRIu64 " elements of '%s', of which this server has %" PRIu64,
@@ -162,44 +164,77 @@ static enum tutti_status check_parts(const struct server_ends *ends,
     return TUTTI_OK;
 }
 
+size_t server_base_bytes(const struct server_division *division)
+{
+    const int workers = division->worker_count;
+    const size_t record = SERVER_BASE_HEAD + rank_set_words(workers);
+    return (step_base_words(workers, division_seats(division)) + (size_t)workers * record) *
+           sizeof(uint64_t);
+}
+
+static bool is_about_worker(unsigned kind)
+{
+    return kind == SERVER_HAS || kind == SERVER_LOST || kind == SERVER_LEFT ||
+           kind == SERVER_KEPT || kind == SERVER_BEGUN;
+}
+
+static bool is_entry_of_seat(unsigned kind)
+{
+    return kind == SERVER_INVITED || kind == SERVER_JOINED || kind == SERVER_FULL ||
+           kind == SERVER_OUT;
+}
+
+static bool is_about_seat(unsigned kind)
+{
+    return is_entry_of_seat(kind) || kind == SERVER_GONE || kind == SERVER_RESUME;
+}
+
 /* Between seats. */
 static enum tutti_status check_seats(const struct server_ends *ends,
                                      const struct server_request *request)
 {
-    const uint64_t workers = (uint64_t)ends->division->worker_count;
+    const struct server_division *const division = ends->division;
+    const uint64_t workers = (uint64_t)division->worker_count;
     const unsigned kind = request->kind;
-    const bool has_worker =
-        kind == SERVER_HAS || kind == SERVER_LOST || kind == SERVER_LEFT || kind == SERVER_KEPT;
-    const bool has_clock = division_share(ends->division, ends->seat) == 0;
-    if (has_worker && request->number >= workers)
+    if (is_about_worker(kind) && request->number >= workers)
         return error_set(TUTTI_MISMATCH, "it is about worker %" PRIu64, request->number);
-    if (kind == SERVER_GONE && request->number >= (uint64_t)division_seats(ends->division))
+    if (is_about_seat(kind) && request->number >= (uint64_t)division_seats(division))
         return error_set(TUTTI_MISMATCH, "it is about seat %" PRIu64, request->number);
-    if (kind == SERVER_OVER && request->number > SERVER_OVER_EVERYWHERE)
-        return error_set(TUTTI_MISMATCH, "it is over in %" PRIu64, request->number);
+    if (is_entry_of_seat(kind) && request->left_count >= (uint64_t)division->server_count)
+        return error_set(TUTTI_MISMATCH, "it is about share %" PRIu64, request->left_count);
+    if ((kind == SERVER_OVER || kind == SERVER_PIECE) && request->number > 1)
+        return error_set(TUTTI_MISMATCH, "its number is %" PRIu64, request->number);
     const bool ends_round = kind == SERVER_CHANGED || kind == SERVER_KEPT;
-    const bool is_for_clock = kind == SERVER_HAS || kind == SERVER_CONFIRM || kind == SERVER_RESUME;
-    if ((is_for_clock || ends_round) && !has_clock)
-        return error_set(TUTTI_MISMATCH, "it is for a seat with a clock");
     if (ends_round && request->left_count > workers - (kind == SERVER_KEPT))
         return error_set(TUTTI_MISMATCH, "it is about %" PRIu64 " workers", request->left_count);
     if (kind == SERVER_DECIDED && (request->left_count == 0 || request->left_count > workers))
         return error_set(TUTTI_MISMATCH, "it decides with %" PRIu64 " workers", request->left_count);
-    if ((kind == SERVER_DECIDED || kind == SERVER_LEFT) && request->sequence == 0)
+    if ((kind == SERVER_DECIDED || kind == SERVER_LEFT || is_entry_of_seat(kind)) &&
+        request->sequence == 0)
         return error_set(TUTTI_MISMATCH, "it is an entry without an index");
     return TUTTI_OK;
+}
+
+/* Whether a request without parts may have a payload of so many bytes. */
+static bool has_payload(const struct server_division *division, const struct server_request *request)
+{
+    const uint64_t bytes = request->payload_bytes;
+    switch (request->kind) {
+    case SERVER_DECIDED: return bytes == rank_set_words(division->worker_count) * sizeof(uint64_t);
+    case SERVER_BASE: return bytes == server_base_bytes(division);
+    case SERVER_PIECE: return bytes <= SERVER_PIECE_BYTES_MAX;
+    default: return bytes == 0;
+    }
 }
 
 static enum tutti_status check_rest(const struct server_ends *ends,
                                     const struct server_request *request)
 {
-    const uint64_t workers = (uint64_t)ends->division->worker_count;
-    const uint64_t payload =
-        request->kind == SERVER_DECIDED ? rank_set_words((int)workers) * sizeof(uint64_t) : 0;
-    if (request->part_count != 0 || request->payload_bytes != payload)
-        return error_set(TUTTI_MISMATCH, "its payload has %" PRIu64 " bytes, not %" PRIu64,
-                         request->payload_bytes, payload);
-    if (request->kind == SERVER_CHANGE && request->left_count > workers)
+    if (request->part_count != 0 || !has_payload(ends->division, request))
+        return error_set(TUTTI_MISMATCH, "its payload has %" PRIu64 " bytes, and kind %u",
+                         request->payload_bytes, request->kind);
+    if (request->kind == SERVER_CHANGE &&
+        request->left_count > (uint64_t)ends->division->worker_count)
         return error_set(TUTTI_MISMATCH, "it asks seat %d for a quorum of %" PRIu64, ends->seat,
                          request->left_count);
     return ends->is_from_server ? check_seats(ends, request) : TUTTI_OK;
@@ -234,8 +269,7 @@ enum tutti_status server_rows_check(const struct server_ends *ends, size_t table
                              "row %" PRId64 " of table '%s' is out of range: it has %" PRIu64
                              " rows",
                              rows[i], of->name, of->row_count);
-        if (division_of_row(ends->division, (uint64_t)rows[i]) !=
-            division_share(ends->division, ends->seat))
+        if (division_of_row(ends->division, (uint64_t)rows[i]) != ends->share)
             return error_set(TUTTI_INVALID_COUNT,
                              "row %" PRId64 " of table '%s' is not on this server", rows[i],
                              of->name);

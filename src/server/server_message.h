@@ -33,6 +33,8 @@
 
 enum { SERVER_MAGIC = 0x53545554, SERVER_VERSION = 3 };
 enum { SERVER_TAG_REQUEST = 0, SERVER_TAG_PAYLOAD = 1, SERVER_TAG_REPLY = 16 };
+/* A spare seat asks a worker to push to it, too: a reply, with its share. */
+enum { SERVER_TAG_INVITE = 8 };
 /* Payloads of at most so many bytes go with their request or reply; parts of at least so many go alone. */
 enum { SERVER_INLINE_BYTES = 4096, SERVER_ALONE_BYTES = 32768 };
 /* Between two seats, which may be on one rank: instead of TAG_REQUEST, by the receiver; TAG_PAYLOAD
@@ -48,16 +50,25 @@ enum server_kind {
     SERVER_TICK,
     SERVER_RECORD,  /* which workers were in a step */
     SERVER_LEAVE,   /* the worker goes */
+    SERVER_BEGIN,   /* it pushes to this seat, too, from that clock on; has no answer */
     SERVER_CHANGE,  /* the worker asks for another rule of the clock; seats with a clock answer */
     SERVER_HAS,     /* to seats with a clock: this seat has the whole update of a worker's clock */
     SERVER_LOST,    /* to these: a worker is gone; from the leader: an entry */
     SERVER_LEFT,    /* an entry: a worker has left */
     SERVER_DECIDED, /* an entry: a step; the payload is the set of its members */
+    SERVER_INVITED, /* entries: what becomes of a seat */
+    SERVER_JOINED,
+    SERVER_FULL,
+    SERVER_OUT,
     SERVER_CHANGED, /* to the standby: all workers asked for another rule, and it holds */
     SERVER_KEPT,    /* to the standby: two workers asked for different rules, and none changes */
     SERVER_CONFIRM, /* from the standby: it has heard an entry, or one of these two */
-    SERVER_RESUME, /* to the standby: the leader is gone, and this seat has heard so many entries */
+    SERVER_RESUME, /* to a seat with a clock: the other one is gone, and this seat has heard so many entries */
     SERVER_GONE,   /* from the leader: a seat is gone */
+    SERVER_BEGUN,  /* to seats with a clock: this spare has a worker's updates from that clock on */
+    SERVER_FILLED, /* to these: and all of its share */
+    SERVER_BASE,   /* from the leader to a spare: what it begins with (server_base_bytes) */
+    SERVER_PIECE, /* from the FULL seat of its share: records of tables (table_copy.h), behind an entry */
     SERVER_OVER, /* to seats with a clock: all workers are gone here; the last message of each seat: everywhere */
     SERVER_KIND_END
 };
@@ -70,9 +81,10 @@ struct server_request {
      * (membership/step_leader.h); 0: it is none. */
     uint64_t sequence;
     uint64_t clock; /* PUSH, SET: in which the worker is; TICK, HAS: that ends; PULL: that are over;
-                       CHANGE, CHANGED, KEPT, and CONFIRM of these two: the round of changes */
-    uint64_t number; /* HAS, LOST, LEFT: the worker; RECORD, DECIDED: the step; GONE: the seat; CHANGE,
-                        CHANGED: the staleness; KEPT: a worker; OVER: where */
+                       BEGIN, BEGUN: the first one; CHANGE, CHANGED, KEPT, and CONFIRM of these two: the round of changes */
+    uint64_t number; /* HAS, LOST, LEFT, BEGUN: the worker; RECORD, DECIDED: the step; GONE, RESUME, INVITED,
+                        JOINED, FULL, OUT: the seat; CHANGE, CHANGED: the staleness; KEPT: a worker;
+                        OVER: where; PIECE: 1 if it is the last */
     uint64_t timeout_ns; /* TICK, PULL: from when it comes; 0: none */
     uint64_t payload_bytes;
     uint32_t part_count;
@@ -80,7 +92,8 @@ struct server_request {
     uint32_t slot;
     uint32_t encoding; /* PUSH, SET: of values */
     uint64_t left_count; /* DECIDED, LOST, LEFT: workers that were left; CHANGE, CHANGED: the quorum, or 0;
-                          * KEPT: the other worker; GONE: 0: the tables are no longer complete */
+                          * KEPT: the other worker; GONE: 0: the tables are no longer complete; of a seat: its
+                          * share; LOST, which is no entry: 1: the worker has left */
 };
 static_assert(sizeof(struct server_request) == 72, "no padding");
 
@@ -110,9 +123,17 @@ static_assert(sizeof(struct server_reply) == 256, "no padding");
 /* The sender of a request, and its receiver. */
 struct server_ends {
     const struct server_division *division;
-    int seat; /* that gets it */
+    int seat;  /* that gets it */
+    int share; /* which that has; -1: none */
     bool is_from_server;
 };
+
+/* Pieces of tables have at most so many bytes; the widest row fits. */
+enum { SERVER_PIECE_BYTES_MAX = 32 << 20 };
+/* The payload of a BASE: what step_leader_base gives; then of each worker the step of its last update: its
+ * number, how many workers were left, and the set of its members. */
+enum { SERVER_BASE_HEAD = 2 };
+size_t server_base_bytes(const struct server_division *division);
 
 /* Bytes of a part's rows, and of its values on their way, each padded; and what it needs in memory.
  * False: they do not fit. */

@@ -18,6 +18,8 @@ static void must(bool holds)
 static void check_parts(const struct server_ends *ends, const struct server_request *request,
                         const struct server_request_part *parts)
 {
+    must(request->part_count == 0 || ends->share >= 0);
+    if (request->kind == SERVER_CHANGE) must(request->left_count <= SEED_WORKERS);
     uint64_t payload = 0;
     must(request->part_count <= TUTTI_SERVER_PARTS && request->slot < SERVER_SLOTS);
     for (uint32_t i = 0; i < request->part_count; i++) {
@@ -27,7 +29,7 @@ static void check_parts(const struct server_ends *ends, const struct server_requ
         payload += rows + values;
         if (parts[i].is_rows) continue;
         uint64_t first, share;
-        division_dense(&seed_division, parts[i].table, ends->seat, &first, &share);
+        division_dense(&seed_division, parts[i].table, ends->share, &first, &share);
         must(parts[i].count == share && first + share <= seed_tables[parts[i].table].width);
     }
     must(payload == request->payload_bytes && payload <= seed_division.payload_max);
@@ -43,7 +45,7 @@ static void check_rows(const struct server_ends *ends, const uint8_t *data, size
     memcpy(rows, data, count * sizeof *rows);
     if (server_rows_check(ends, 2, count, rows) != TUTTI_OK) return;
     for (size_t i = 0; i < count; i++)
-        must(rows[i] >= 0 && rows[i] < 100 && rows[i] % SEED_SERVERS == ends->seat);
+        must(rows[i] >= 0 && rows[i] < 100 && rows[i] % SEED_SERVERS == ends->share);
 }
 
 static void read_reply(const uint8_t *data, size_t bytes)
@@ -55,6 +57,40 @@ static void read_reply(const uint8_t *data, size_t bytes)
     must((unsigned)status < STATUS_COUNT);
     if (status == TUTTI_OK)
         must(size == sizeof reply + reply.payload_bytes && size <= sizeof reply + room);
+}
+
+static bool is_about_worker(unsigned kind)
+{
+    return kind == SERVER_HAS || kind == SERVER_LOST || kind == SERVER_LEFT ||
+           kind == SERVER_BEGUN || kind == SERVER_KEPT;
+}
+
+static bool is_entry_of_seat(unsigned kind)
+{
+    return kind == SERVER_INVITED || kind == SERVER_JOINED || kind == SERVER_FULL ||
+           kind == SERVER_OUT;
+}
+
+/* What seats say to each other is about workers, seats and shares that there are. */
+static void check_seats(const struct server_request *request)
+{
+    const unsigned kind = request->kind;
+    must(request->part_count == 0);
+    if (kind == SERVER_PIECE)
+        must(request->payload_bytes <= SERVER_PIECE_BYTES_MAX);
+    else if (kind == SERVER_BASE)
+        must(request->payload_bytes == server_base_bytes(&seed_division));
+    else
+        must(request->payload_bytes <= rank_set_words(SEED_WORKERS) * sizeof(uint64_t));
+    if (is_about_worker(kind)) must(request->number < SEED_WORKERS);
+    if (is_entry_of_seat(kind)) must(request->left_count < SEED_SERVERS);
+    if (is_entry_of_seat(kind) || kind == SERVER_GONE || kind == SERVER_RESUME)
+        must(request->number < SEED_SERVERS);
+    if (is_entry_of_seat(kind) || kind == SERVER_LEFT || kind == SERVER_DECIDED)
+        must(request->sequence > 0);
+    if (kind == SERVER_OVER || kind == SERVER_PIECE) must(request->number <= 1);
+    if (kind == SERVER_CHANGED) must(request->left_count <= SEED_WORKERS);
+    if (kind == SERVER_KEPT) must(request->left_count < SEED_WORKERS);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -73,16 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (!ends.is_from_server)
         check_parts(&ends, &request, parts);
     else
-        must(request.part_count == 0 &&
-             request.payload_bytes <= rank_set_words(SEED_WORKERS) * sizeof(uint64_t));
-    if (request.kind == SERVER_HAS || request.kind == SERVER_LOST || request.kind == SERVER_LEFT)
-        must(request.number < SEED_WORKERS);
-    if (request.kind == SERVER_OVER) must(request.number <= SERVER_OVER_EVERYWHERE);
-    if (request.kind == SERVER_GONE) must(request.number < SEED_SERVERS);
-    if (request.kind == SERVER_LEFT || request.kind == SERVER_DECIDED) must(request.sequence > 0);
+        check_seats(&request);
     if (request.kind == SERVER_CHANGE) must(request.left_count <= SEED_WORKERS);
-    if (request.kind == SERVER_CHANGED) must(ends.seat == 0 && request.left_count <= SEED_WORKERS);
-    if (request.kind == SERVER_KEPT)
-        must(ends.seat == 0 && request.number < SEED_WORKERS && request.left_count < SEED_WORKERS);
     return 0;
 }

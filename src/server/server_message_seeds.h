@@ -21,7 +21,10 @@ static const struct server_division seed_division = {.server_count = SEED_SERVER
 
 static inline struct server_ends seed_ends(uint8_t first)
 {
-    return (struct server_ends){&seed_division, first % SEED_SERVERS, first / SEED_SERVERS % 2 == 1};
+    const int seat = first % SEED_SERVERS;
+    const bool is_spare = first / (2 * SEED_SERVERS) % 2 == 1;
+    return (struct server_ends){&seed_division, seat, is_spare ? -1 : seat,
+                                first / SEED_SERVERS % 2 == 1};
 }
 
 #endif

@@ -59,6 +59,15 @@ static const struct seed seeds[] = {
     {"resume", 0, {.kind = SERVER_RESUME, .sequence = 10}, {{0}}, 0},
     {"gone", 2, {.kind = SERVER_GONE, .number = 1, .left_count = 1}, {{0}}, 0},
     {"over", 0, {.kind = SERVER_OVER}, {{0}}, 0},
+    {"begin", 1, {.kind = SERVER_BEGIN, .clock = 4}, {{0}}, 0},
+    {"begun", 0, {.kind = SERVER_BEGUN, .clock = 4, .number = 3}, {{0}}, 0},
+    {"filled", 0, {.kind = SERVER_FILLED}, {{0}}, 0},
+    {"invited", 1, {.kind = SERVER_INVITED, .sequence = 5, .number = 2, .left_count = 1}, {{0}}, 0},
+    {"joined", 1, {.kind = SERVER_JOINED, .sequence = 6, .number = 2, .left_count = 1}, {{0}}, 0},
+    {"full", 1, {.kind = SERVER_FULL, .sequence = 7, .number = 2, .left_count = 1}, {{0}}, 0},
+    {"out", 1, {.kind = SERVER_OUT, .sequence = 8, .number = 2, .left_count = 1}, {{0}}, 0},
+    {"base", 1, {.kind = SERVER_BASE}, {{0}}, 0},
+    {"piece", 1, {.kind = SERVER_PIECE, .sequence = 7, .number = 1, .payload_bytes = 24}, {{0}}, 24},
 };
 enum { SEEDS = sizeof seeds / sizeof *seeds };
 
@@ -66,6 +75,8 @@ static uint64_t payload_of(const struct seed *seed, const struct server_request 
 {
     uint64_t bytes = 0;
     if (request->kind == SERVER_DECIDED) return rank_set_words(SEED_WORKERS) * sizeof(uint64_t);
+    if (request->kind == SERVER_BASE) return server_base_bytes(&seed_division);
+    if (request->kind == SERVER_PIECE) return request->payload_bytes;
     for (uint32_t i = 0; i < request->part_count; i++) {
         size_t rows, values;
         if (!server_part_bytes(&seed_division, request, &seed->parts[i], &rows, &values)) return 0;

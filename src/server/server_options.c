@@ -265,8 +265,9 @@ static enum tutti_status hash_all(struct server_setup *setup,
         hashes[SERVER_RANKS] = hash_take(hashes[SERVER_RANKS], (uint64_t)setup->server_ranks[i]);
     for (int i = 0; i < division->worker_count; i++)
         hashes[SERVER_WORKERS] = hash_take(hashes[SERVER_WORKERS], (uint64_t)setup->worker_ranks[i]);
-    const uint64_t rest[] = {setup->rule.staleness, (uint64_t)setup->rule.quorum, setup->averages,
-                             division->payload_max, (uint64_t)division->backup_count};
+    const uint64_t rest[] = {
+        setup->rule.staleness, (uint64_t)setup->rule.quorum,     setup->averages,
+        division->payload_max, (uint64_t)division->backup_count, (uint64_t)division->spare_count};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
         hashes[SERVER_REST] = hash_take(hashes[SERVER_REST], rest[i]);
     return TUTTI_OK;
@@ -308,7 +309,16 @@ static enum tutti_status read_backups(struct server_setup *setup,
         return error_set(TUTTI_INVALID_OPTIONS,
                          "%s: backups need at least 2 servers; server_count is %d", WHO,
                          setup->division.server_count);
+    if (options->spares < 0 || options->spares > SERVER_SPARES_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: spares is %d; 0 to %d are possible", WHO,
+                         options->spares, SERVER_SPARES_MAX);
+    if (options->spares > 0 && (options->backups == 0 || setup->division.server_count < 3))
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "%s: spares need backups and at least 3 servers; backups is %d, and "
+                         "server_count %d",
+                         WHO, options->backups, setup->division.server_count);
     setup->division.backup_count = options->backups;
+    setup->division.spare_count = options->spares;
     return TUTTI_OK;
 }
 
@@ -358,7 +368,7 @@ static int find_other(const struct word *words, int size, int *what)
 enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
                                      enum tutti_status status, const uint64_t hashes[SERVER_HASHES])
 {
-    static const char rest[] = "mode, staleness, quorum, average, queue_bytes or backups";
+    static const char rest[] = "mode, staleness, quorum, average, queue_bytes, backups or spares";
     static const char *const names[] = {[SERVER_TABLES] = "tables",
                                         [SERVER_RANKS] = "server_ranks",
                                         [SERVER_WORKERS] = "worker_ranks",

@@ -14,6 +14,8 @@
 /* The parts of the options that have to be the same on all ranks. */
 enum { SERVER_TABLES, SERVER_RANKS, SERVER_WORKERS, SERVER_REST, SERVER_HASHES };
 
+enum { SERVER_SPARES_MAX = 2 };
+
 /* All that a rank keeps. */
 struct server_setup {
     struct server_division division;

@@ -11,47 +11,7 @@
 /* For the answer of a server to a call whose deadline it keeps itself. */
 static const uint64_t GRACE_NS = 10000000000;
 
-/* ----------------------------------------------------------------------------------- operations */
-
-static int seats_of(const struct worker *worker)
-{
-    return division_seats(worker->config.division);
-}
-
-static void operation_free(struct tutti_server_operation *operation)
-{
-    if (operation == NULL) return;
-    for (int s = seats_of(operation->worker) - 1; s >= 0; s--) leg_release(&operation->legs[s]);
-    free(operation->parts);
-    free(operation->rows);
-    free(operation);
-}
-
-static struct tutti_server_operation *operation_create(struct worker *worker, const char *function,
-                                                       enum server_kind kind)
-{
-    const size_t legs = (size_t)seats_of(worker);
-    struct tutti_server_operation *const operation =
-        calloc(1, sizeof *operation + legs * sizeof *operation->legs);
-    if (operation == NULL) {
-        (void)!error_set(TUTTI_NO_MEMORY, "%s: no memory for a call", function);
-        return NULL;
-    }
-    operation->worker = worker;
-    operation->function = function;
-    operation->kind = kind;
-    return operation;
-}
-
-/* A request without parts. */
-static enum tutti_status plain_leg(struct worker_leg *leg, const struct server_request *head)
-{
-    leg->request = malloc(sizeof *head);
-    if (leg->request == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for a request");
-    *leg->request = *head;
-    leg->request_bytes = sizeof *head;
-    return TUTTI_OK;
-}
+/* ----------------------------------------------------------------------------------------- calls */
 
 static uint64_t timeout_of(const struct worker *worker,
                            const struct tutti_server_call_options *options)
@@ -71,7 +31,7 @@ enum tutti_status worker_check_launch(const struct worker *worker, const char *f
     if (with_tick && worker->tick != NULL)
         return error_set(TUTTI_INVALID_REQUEST,
                          "%s: a tick was started, and has not been waited for", function);
-    for (int s = 0; s < seats_of(worker); s++)
+    for (int s = 0; s < worker_seats(worker); s++)
         if (SERVER_SLOTS - __builtin_popcountll(worker->lines[s].used) < calls)
             return error_set(TUTTI_INVALID_REQUEST,
                              "%s: %d calls are on their way already; wait for some of them",
@@ -79,44 +39,22 @@ enum tutti_status worker_check_launch(const struct worker *worker, const char *f
     return TUTTI_OK;
 }
 
-/* The other seat of the same share; -1: there is none. */
-static int twin_of(const struct worker *worker, int seat)
-{
-    const int seats = seats_of(worker), servers = worker->config.division->server_count;
-    return seats > servers ? (seat + servers) % seats : -1;
-}
-
-/* The seat of a share that answers for it. */
-static int reader_of(const struct worker *worker, int share)
-{
-    const int twin = twin_of(worker, share);
-    return twin >= 0 && worker->lines[share].is_lost && !worker->lines[twin].is_lost ? twin : share;
-}
-
-static bool goes_to_one_seat(const struct tutti_server_operation *operation)
-{
-    return operation->kind == SERVER_PULL || operation->kind == SERVER_RECORD;
-}
-
 static void start_legs(struct tutti_server_operation *operation, uint64_t timeout_ns)
 {
     struct worker *const worker = operation->worker;
-    for (int s = 0; s < seats_of(worker); s++)
+    for (int s = 0; s < worker_seats(worker); s++)
         if (operation->legs[s].request != NULL)
             leg_start(&operation->legs[s],
                       &worker->lines[goes_to_one_seat(operation) ? reader_of(worker, s) : s],
                       timeout_ns);
 }
 
-/* A leg to one seat of its share, whose line has ended, goes to the other one. Whether it is on its
- * way. */
+/* A leg to one seat of its share, whose line has ended, goes to another one. Whether it is on its way. */
 static bool move_leg(struct tutti_server_operation *operation, int share)
 {
     struct worker *const worker = operation->worker;
     struct worker_leg *const leg = &operation->legs[share];
-    const int twin = twin_of(worker, share);
-    if (!goes_to_one_seat(operation) || leg->request == NULL || !leg_is_lost(leg) || twin < 0)
-        return false;
+    if (!goes_to_one_seat(operation) || leg->request == NULL || !leg_is_lost(leg)) return false;
     const int reader = reader_of(worker, share);
     return !worker->lines[reader].is_lost &&
            leg_move(leg, &worker->lines[reader], operation->timeout_ns);
@@ -143,18 +81,6 @@ static enum tutti_status failure_of(const struct tutti_server_operation *operati
                      worker->lines[asked].peer, leg->text != NULL ? leg->text : "no memory");
 }
 
-/* The seat whose failure is the share's; -1: none. One seat of each share is enough. The reason of a
- * server's answer comes before that of a line. */
-static int failed_seat(const struct tutti_server_operation *operation, int share)
-{
-    const struct worker_leg *const leg = &operation->legs[share];
-    const int twin = twin_of(operation->worker, share);
-    if (leg->status == TUTTI_OK) return -1;
-    if (twin < 0 || operation->legs[twin].request == NULL) return share;
-    if (operation->legs[twin].status == TUTTI_OK) return -1;
-    return operation->legs[twin].is_answered && !leg->is_answered ? twin : share;
-}
-
 static enum tutti_status result_of(struct tutti_server_operation *operation)
 {
     const struct worker_config *const config = &operation->worker->config;
@@ -177,7 +103,7 @@ enum tutti_status worker_finish(struct tutti_server_operation **operation, bool 
     struct tutti_server_operation *const own = *operation;
     struct worker *const worker = own->worker;
     bool is_done = true;
-    for (int s = 0; s < seats_of(worker); s++) is_done &= finish_leg(own, s, blocks);
+    for (int s = 0; s < worker_seats(worker); s++) is_done &= finish_leg(own, s, blocks);
     if (!is_done) return TUTTI_IN_PROGRESS;
     const enum tutti_status status = result_of(own);
     if (worker->tick == own) {
@@ -221,15 +147,16 @@ static enum tutti_status pack(struct tutti_server_operation *operation,
         TRY(parts_pack(worker, s, head, operation->parts, operation->part_count, stays,
                        &operation->legs[s]));
     if (operation->kind == SERVER_PULL) return TUTTI_OK;
-    for (int s = division->server_count; s < division_seats(division); s++)
-        TRY(leg_copy(&operation->legs[division_share(division, s)], &operation->legs[s]));
+    for (int s = division->server_count; s < worker_seats(worker); s++)
+        if (worker->lines[s].share >= 0)
+            TRY(leg_copy(&operation->legs[worker->lines[s].share], &operation->legs[s]));
     return TUTTI_OK;
 }
 
 static void count_call(struct worker *worker, const struct tutti_server_operation *operation)
 {
     const bool is_pull = operation->kind == SERVER_PULL;
-    for (int s = 0; s < seats_of(worker); s++) {
+    for (int s = 0; s < worker_seats(worker); s++) {
         const struct worker_leg *const leg = &operation->legs[s];
         if (leg->request == NULL) continue;
         const uint64_t bytes = is_pull ? leg->reply_bytes : leg->payload_bytes;
@@ -270,7 +197,7 @@ enum tutti_status worker_prepare(struct worker *worker, enum worker_call call, c
 void worker_launch(struct tutti_server_operation *operation)
 {
     const struct worker *const worker = operation->worker;
-    for (int s = 0; s < seats_of(worker); s++)
+    for (int s = 0; s < worker_seats(worker); s++)
         if (operation->legs[s].request != NULL) operation->legs[s].request->clock = worker->clock;
     count_call(operation->worker, operation);
     start_legs(operation, operation->timeout_ns);
@@ -294,17 +221,17 @@ enum tutti_status worker_tick_start(struct worker *worker, const char *function,
     if (own == NULL) return TUTTI_NO_MEMORY;
     const struct server_request head = {
         .kind = SERVER_TICK, .clock = worker->clock - worker->has_tick, .timeout_ns = timeout_ns};
-    for (int s = 0; s < seats_of(worker); s++) {
-        own->legs[s].has_no_reply = division_share(worker->config.division, s) != 0;
-        const enum tutti_status status = plain_leg(&own->legs[s], &head);
-        if (status == TUTTI_OK) continue;
+    const enum tutti_status status = plain_legs(own, &head);
+    if (status != TUTTI_OK) {
         operation_free(own);
         return status;
     }
-    if (!worker->has_tick) __atomic_fetch_add(&worker->clock, 1, __ATOMIC_RELAXED);
+    const bool ends_clock = !worker->has_tick;
+    if (ends_clock) __atomic_fetch_add(&worker->clock, 1, __ATOMIC_RELAXED);
     worker->has_tick = worker->gave_up = true;
     worker->tick = own;
     start_legs(own, with_grace(timeout_ns));
+    if (ends_clock) worker_begin_with_spares(worker);
     *operation = own;
     return TUTTI_OK;
 }
@@ -322,9 +249,8 @@ bool worker_is_unfinished(const struct worker *worker)
 /* Whether a server that decides the steps can be reached; otherwise calls say why not. */
 static bool has_clock(const struct worker *worker)
 {
-    for (int s = 0; s < seats_of(worker); s++)
-        if (division_share(worker->config.division, s) == 0 && !worker->lines[s].is_lost)
-            return true;
+    for (int s = 0; s < worker_seats(worker); s++)
+        if (worker->lines[s].share == 0 && !worker->lines[s].is_lost) return true;
     return false;
 }
 
@@ -341,15 +267,11 @@ static enum tutti_status ask(struct worker *worker, const char *function,
                                         .number = rule->staleness,
                                         .left_count = (uint64_t)rule->quorum,
                                         .timeout_ns = timeout_ns};
-    enum tutti_status status = TUTTI_OK;
     *was_over = false;
-    for (int s = 0; s < seats_of(worker) && status == TUTTI_OK; s++) {
-        own->legs[s].has_no_reply = division_share(worker->config.division, s) != 0;
-        status = plain_leg(&own->legs[s], &head);
-    }
+    enum tutti_status status = plain_legs(own, &head);
     if (status == TUTTI_OK) {
         start_legs(own, with_grace(timeout_ns));
-        for (int s = 0; s < seats_of(worker); s++) {
+        for (int s = 0; s < worker_seats(worker); s++) {
             (void)finish_leg(own, s, true);
             *was_over |= own->legs[s].is_answered && own->legs[s].reply.head.worker_count == 1;
         }
@@ -441,8 +363,11 @@ enum tutti_status worker_create(const struct worker_config *config, struct worke
     for (int s = 0; s < servers; s++)
         lines[s] = (struct worker_line){.comm = config->comms[s],
                                         .peer = tutti_comm_size(config->comms[s]) - 1,
-                                        .is_borrowed = tutti_comm_size(config->comms[s]) == 1};
+                                        .is_borrowed = tutti_comm_size(config->comms[s]) == 1,
+                                        .share = division_first_share(config->division, s)};
     *worker = (struct worker){.config = *config, .generation = process_generation(), .lines = lines};
+    for (int s = 0; s < servers; s++)
+        if (lines[s].share < 0) worker_await_invitation(&lines[s]);
     *made = worker;
     return TUTTI_OK;
 }
@@ -453,12 +378,13 @@ static void say_goodbye(struct worker *worker)
     const struct server_request head = {.kind = SERVER_LEAVE};
     struct tutti_server_operation *const own =
         operation_create(worker, "tutti_server_free", SERVER_LEAVE);
+    for (int s = 0; s < worker_seats(worker); s++) worker_await_no_invitation(&worker->lines[s]);
     if (own == NULL) return;
-    for (int s = 0; s < seats_of(worker); s++)
+    for (int s = 0; s < worker_seats(worker); s++)
         if (worker->lines[s].used != UINT64_MAX && plain_leg(&own->legs[s], &head) != TUTTI_OK)
             break;
     start_legs(own, worker->config.timeout_ns);
-    for (int s = 0; s < seats_of(worker); s++) (void)leg_finish(&own->legs[s], true);
+    for (int s = 0; s < worker_seats(worker); s++) (void)leg_finish(&own->legs[s], true);
     operation_free(own);
 }
 
@@ -467,12 +393,12 @@ enum tutti_status worker_free(struct worker *worker)
     if (worker == NULL) return TUTTI_OK;
     enum tutti_status status = TUTTI_OK;
     if (worker->generation == process_generation()) say_goodbye(worker);
-    for (int s = 0; s < seats_of(worker); s++) {
+    for (int s = 0; s < worker_seats(worker); s++) {
         if (worker->lines[s].is_borrowed) continue;
         const enum tutti_status one = tutti_comm_free(worker->lines[s].comm);
         if (status == TUTTI_OK) status = one;
     }
-    for (int s = 0; s < seats_of(worker); s++) free(worker->lines[s].why);
+    for (int s = 0; s < worker_seats(worker); s++) free(worker->lines[s].why);
     block_pool_release(&worker->payloads);
     free(worker->lines);
     free(worker);

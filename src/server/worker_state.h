@@ -2,7 +2,8 @@
  *
  *     worker.c           calls: what goes to which server
  *       worker_parts.c   parts to payloads, and values back to parts
- *       worker_leg.c     one request to one server, and its answer
+ *       worker_seats.c   seats of a share, and spares that become some
+ *         worker_leg.c   one request to one server, and its answer
  */
 #ifndef TUTTI_SERVER_WORKER_STATE_H
 #define TUTTI_SERVER_WORKER_STATE_H
@@ -20,6 +21,10 @@ struct worker_line {
     uint64_t used;            /* slots, a bit each */
     enum tutti_status failed; /* not OK: a server has refused a push, so all calls fail like it */
     char *why;
+    int share; /* that the seat has, as far as this worker pushes to it; -1: it does not */
+    struct tutti_request *invited; /* a spare: it may ask for that; NULL: it has, or will not */
+    struct server_reply invitation;
+    struct tutti_message message;
 };
 
 /* A message of a payload. */
@@ -93,6 +98,30 @@ void leg_release(struct worker_leg *leg);
 bool leg_move(struct worker_leg *leg, struct worker_line *line, uint64_t timeout_ns);
 /* Makes a leg with the request and payload of another one, which is released later. NO_MEMORY. */
 enum tutti_status leg_copy(const struct worker_leg *from, struct worker_leg *leg);
+
+/* -------------------------------------------------------------------------------- worker_seats.c */
+
+int worker_seats(const struct worker *worker);
+/* NULL: no memory, with a message. */
+struct tutti_server_operation *operation_create(struct worker *worker, const char *function,
+                                                enum server_kind kind);
+void operation_free(struct tutti_server_operation *operation); /* NULL is allowed */
+/* A request without parts: to one seat; to all to which this worker pushes, of which those with a clock answer. */
+enum tutti_status plain_leg(struct worker_leg *leg, const struct server_request *head);
+enum tutti_status plain_legs(struct tutti_server_operation *operation,
+                             const struct server_request *head);
+/* The seat of a share that answers for it. */
+int reader_of(const struct worker *worker, int share);
+/* Whether it has a leg for each share, and not for each seat. */
+bool goes_to_one_seat(const struct tutti_server_operation *operation);
+/* The seat whose failure is the share's; -1: none. One seat of each share is enough. The reason of a
+ * server's answer comes before that of a line. May wait for a spare's word. */
+int failed_seat(const struct tutti_server_operation *operation, int share);
+/* A line to a spare: it may ask this worker to push to it. And no longer. */
+void worker_await_invitation(struct worker_line *line);
+void worker_await_no_invitation(struct worker_line *line);
+/* This worker has just ended a clock: it begins the next one with all spares that have asked. */
+void worker_begin_with_spares(struct worker *worker);
 
 /* -------------------------------------------------------------------------------- worker_parts.c */
 

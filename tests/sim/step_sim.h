@@ -11,6 +11,9 @@
  * saying GONE to the seats that have lines to it; and a seat without a leader stops, so that its workers
  * go on with the other seat of the share.
  *
+ * In most schedules servers have spare seats, and a share that has lost a seat gets one of these, while
+ * pushes, deaths and wishes go on. A share is three ranges, which are copied one by one.
+ *
  * Between two clocks workers may ask for another rule, all for the same or not, wait for the answer for a
  * while, and then give up and go on.
  *
@@ -21,11 +24,14 @@
  *     later takes it for open
  *   - the values that a worker pulls have all its steps, and the steps of no other list
  * Holds in the end
- *   - while each share has a seat left that has not stopped: every worker that lives has done all its clocks, and each
+ *   - while each share has a FULL seat left that has not stopped: every worker that lives has done all its clocks, and each
  *     push that was acknowledged and whose clock is over has been applied, once, on every seat left
+ *   - and each spare that has its whole share is FULL
  *   - otherwise every worker that lives has been told so
  *
- * Planted bugs (enum step_bug) show that the judge sees them. */
+ * Planted bugs (enum step_bug) show that the judge sees them. That seats tell a new seat with the clock again what they
+ * have said has no bug of its own: a spare hears of each update by itself, since a worker's tick waits for the step
+ * before it; what is told again makes other spares FULL sooner. */
 #ifndef TUTTI_TESTS_SIM_STEP_SIM_H
 #define TUTTI_TESTS_SIM_STEP_SIM_H
 
@@ -46,6 +52,11 @@ enum step_bug {
     STEP_BUG_EARLY_PULL,     /* a pull does not wait for the step */
     STEP_BUG_NO_GONE,        /* the leader puts nobody out */
     STEP_BUG_RULE_ALONE, /* the leader carries out another rule that the standby has not heard of */
+    STEP_BUG_HASTY_JOIN, /* a spare joins before workers have begun with it */
+    STEP_BUG_EARLY_FULL, /* and says that its copy is whole before the last range */
+    STEP_BUG_NO_MARK,    /* and carries out entries that the seat which copies has not named */
+    STEP_BUG_MID_CLOCK,  /* a worker begins with a clock that it has pushed in already */
+    STEP_BUG_EARLY_WISH, /* a wish does not wait until the new standby knows of the rounds before */
     STEP_BUG_END
 };
 
@@ -57,12 +68,14 @@ struct step_sim_report {
     uint64_t events, entries, steps, updates;
     uint64_t changed, kept; /* rounds of wishes for another rule */
     uint64_t servers_died, workers_died;
-    uint64_t taken_over; /* schedules in which the standby led */
-    uint64_t resumed;    /* entries that a seat heard from the new leader */
-    uint64_t ended;      /* schedules in which a share lost all its seats */
-    uint64_t moved;      /* pulls that went to another seat after a death */
-    uint64_t cut;        /* lines between seats that ended while both lived */
-    uint64_t stopped;    /* seats that stopped, and whose share had another seat */
+    uint64_t taken_over;                 /* schedules in which the standby led */
+    uint64_t resumed;                    /* entries that a seat heard from the new leader */
+    uint64_t ended;                      /* schedules in which a share lost all its seats */
+    uint64_t moved;                      /* pulls that went to another seat after a death */
+    uint64_t cut;                        /* lines between seats that ended while both lived */
+    uint64_t invited, refilled, learned; /* spares; that became FULL; and of these with the clock */
+    uint64_t served;                     /* pulls from such a seat */
+    uint64_t stopped;                    /* seats that stopped, and whose share had another seat */
 };
 
 /* Adds to the counts of *report. */

@@ -17,7 +17,9 @@ int step_sim_main(int argument_count, char **arguments)
         "%llu rules changed and %llu kept;\n"
         "%llu servers and %llu workers died, %llu lines cut, %llu seats stopped; %llu taken over, "
         "%llu entries heard again, %llu pulls "
-        "moved, %llu lost a share\n",
+        "moved, %llu lost a share;\n"
+        "%llu spares invited, %llu became full, %llu of them with the clock, and answered %llu "
+        "pulls\n",
         (unsigned long long)seeds.count, (unsigned long long)seeds.first,
         (unsigned long long)report.events, (unsigned long long)report.entries,
         (unsigned long long)report.steps, (unsigned long long)report.updates,
@@ -25,6 +27,8 @@ int step_sim_main(int argument_count, char **arguments)
         (unsigned long long)report.servers_died, (unsigned long long)report.workers_died,
         (unsigned long long)report.cut, (unsigned long long)report.stopped,
         (unsigned long long)report.taken_over, (unsigned long long)report.resumed,
-        (unsigned long long)report.moved, (unsigned long long)report.ended);
+        (unsigned long long)report.moved, (unsigned long long)report.ended,
+        (unsigned long long)report.invited, (unsigned long long)report.refilled,
+        (unsigned long long)report.learned, (unsigned long long)report.served);
     return 0;
 }

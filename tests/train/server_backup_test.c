@@ -4,7 +4,7 @@
  *
  *     server_backup_test                        what CI runs; with TUTTI_LONG more
  *     server_backup_test --runs N [--seed S]    as many as you like; stops at the first that fails
- *     server_backup_test --plan S               what the run of a seed is, as JSON
+ *     server_backup_test --plan S               what the run of a seed is, as JSON; from a million on, servers have spares
  *     server_backup_test --rank S               takes part in it as the rank that a launcher gave it, and says on
  *                                               standard output what happens: for bench/server_faults.py
  *
@@ -29,6 +29,8 @@
 #include "tests/kit/sanitized.h"
 #include "tutti/server.h"
 
+#define SPARES_FROM UINT64_C(1000000) /* seeds of runs in which servers die late, and have spares */
+enum { CLOCKS_WITH_SPARES = 200, NAP_NS = 4000000 };
 enum { WIDTH = 3000, ROWS = 50, ROW_WIDTH = 4, PUSHED_ROWS = 8, RANKS_MAX = 8, CLOCKS = 15 };
 enum { DENSE, WORDS, TABLES };
 
@@ -38,7 +40,11 @@ struct run {
     int servers, workers, size;
     bool works_on_servers, is_told;
     enum tutti_server_mode mode;
-    uint64_t kill_us[RANKS_MAX]; /* after the beginning; 0: never */
+    uint64_t kill_us[RANKS_MAX];      /* after the beginning; 0: never */
+    int spares;                       /* of each server */
+    int victims[2];                   /* killed one after the other, if there are spares */
+    _Atomic int phase;                /* so many are dead, or will be at once */
+    _Atomic int are_whole[RANKS_MAX]; /* a server: all parts have been alone, and are not any more */
     int leaver, leaver_clocks; /* a worker that leaves before the others, behind so many; -1: none */
     _Atomic int died[RANKS_MAX];
     _Atomic int failed, done; /* workers */
@@ -88,6 +94,7 @@ static enum tutti_status begin(const struct run *run, struct tutti_comm *comm,
     options.staleness = 1;
     options.quorum = 1;
     options.backups = 1;
+    options.spares = run->spares;
     options.timeout_ns = 60000000000;
     return tutti_server_create(&options, comm, server);
 }
@@ -168,12 +175,14 @@ static bool is_told_why(const struct run *run, enum tutti_status status)
         names |= run->kill_us[s] > 0 && strstr(tutti_error_message(), name) != NULL;
         may |= run->kill_us[s] > 0 && run->kill_us[(s + 1) % run->servers] > 0;
     }
+    may |= run->spares > 0; /* whoever counts decides that */
     return status == TUTTI_PROC_FAILED && names && may;
 }
 
 static int clocks_of(const struct run *run, int rank)
 {
-    return rank == run->leaver ? run->leaver_clocks : CLOCKS;
+    if (rank == run->leaver) return run->leaver_clocks;
+    return run->spares > 0 ? CLOCKS_WITH_SPARES : CLOCKS;
 }
 
 static int works(struct tutti_server *server, struct run *run, int rank)
@@ -195,6 +204,7 @@ static int works(struct tutti_server *server, struct run *run, int rank)
             return 0;
         }
         tell(run, "clock", "");
+        if (run->spares > 0) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
         if (run->mode == TUTTI_SERVER_SYNCHRONOUS) {
             RANKS_EXPECT(step.number == (uint64_t)clock + 1);
             take(&ledger, run, members, step.member_count, clock);
@@ -256,11 +266,13 @@ static int counts(struct tutti_server *server, struct run *run, int rank)
             status = tutti_server_change_mode(server, &change, NULL);
         if (status != TUTTI_OK) return ends_early(run, rank, status);
         tell(run, "clock", "");
+        if (run->spares > 0) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
         for (int s = 0; s < run->servers; s++)
             for (int other = 0; other < run->size; other++) {
                 const float count = -dense[element_of(run, s, other)];
                 if (other == rank) RANKS_EXPECT(count == 2 * (float)(clock + 1));
-                RANKS_EXPECT((int)count % 2 == 0 && count >= 0 && count <= 2 * CLOCKS);
+                RANKS_EXPECT((int)count % 2 == 0 && count >= 0 &&
+                             count <= 2 * (float)clocks_of(run, other));
             }
     }
     const enum tutti_status status = rank == run->leaver ? TUTTI_OK : count_all(server, run, dense);
@@ -271,6 +283,103 @@ static int counts(struct tutti_server *server, struct run *run, int rank)
     tell(run, "done", "");
     atomic_fetch_add(&run->done, 1);
     return 0;
+}
+
+/* ------------------------------------------------------------------------------------ refilling */
+
+/* Until all workers have left; says when the parts that a death left alone have another server. */
+static int serves_and_tells(struct tutti_server *server, struct run *run, int rank)
+{
+    bool was_alone = false;
+    enum tutti_status status = TUTTI_IN_PROGRESS;
+    while (status == TUTTI_IN_PROGRESS) {
+        struct tutti_server_counters counters = {.size_bytes = sizeof counters};
+        status = tutti_server_serve_for(server, 1000000);
+        RANKS_EXPECT(tutti_server_count(server, &counters) == TUTTI_OK);
+        was_alone |= counters.parts_alone > 0;
+        if (was_alone && counters.parts_alone == 0) atomic_store(&run->are_whole[rank], 1);
+    }
+    RANKS_EXPECT(status == TUTTI_OK);
+    return 0;
+}
+
+static void kill_next(struct run *run)
+{
+    const int phase = atomic_load(&run->phase);
+    bool all = true;
+    for (int s = 0; s < run->servers; s++)
+        all &= phase == 0 || s == run->victims[0] || atomic_load(&run->are_whole[s]) != 0;
+    if (phase == 2 || !all) return;
+    atomic_store(&run->phase, phase + 1);
+    kill(atomic_load(&run->pids[run->victims[phase]]), SIGKILL);
+}
+
+/* The first worker kills a server, and the other one when the first has been replaced. Both compare what they
+ * pull with the ledger, and go on for some clocks behind the second death. */
+static int works_while_servers_die(struct tutti_server *server, struct run *run, int rank)
+{
+    static float dense[WIDTH], words[ROWS][ROW_WIDTH];
+    static struct ledger ledger;
+    int left = 5;
+    for (int clock = 0; left > 0 && clock < 1000; clock++) {
+        struct tutti_server_step step = {.size_bytes = sizeof step};
+        int members[RANKS_MAX];
+        RANKS_EXPECT(work(server, run, rank, clock, dense, words) == TUTTI_OK);
+        RANKS_EXPECT(tutti_server_step_read(server, 0, members, RANKS_MAX, &step) == TUTTI_OK);
+        if (run->mode == TUTTI_SERVER_SYNCHRONOUS) {
+            take(&ledger, run, members, step.member_count, clock);
+            RANKS_EXPECT(is_as_in(&ledger, dense, words));
+        }
+        if (rank == run->servers && clock >= 3) kill_next(run);
+        left -= atomic_load(&run->phase) == 2;
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+    }
+    RANKS_EXPECT(left == 0);
+    atomic_fetch_add(&run->done, 1);
+    return 0;
+}
+
+static int takes_part_while_servers_die(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                        void *context)
+{
+    struct run *const run = context;
+    struct tutti_server *server;
+    (void)seed, (void)size;
+    atomic_store(&run->pids[rank], getpid());
+    RANKS_EXPECT(begin(run, comm, &server) == TUTTI_OK);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (is_worker(run, rank))
+        RANKS_EXPECT(works_while_servers_die(server, run, rank) == 0);
+    else
+        RANKS_EXPECT(serves_and_tells(server, run, rank) == 0);
+    RANKS_EXPECT(tutti_server_free(server) == TUTTI_OK);
+    return 0;
+}
+
+/* A server and its backup, one after the other: all pushes are there, with the same bits. */
+static void a_spare_takes_the_place_of_a_dead_server(void **state)
+{
+    static const int victims[][2] = {{1, 0}, {0, 1}, {2, 1}, {1, 2}, {0, 2}, {2, 0}};
+    struct ranks_outcome outcomes[RANKS_MAX];
+    const struct ranks_options options = {.kind = RANKS_PROCESSES,
+                                          .deadline_ms = 120000,
+                                          .comm_options = &patient,
+                                          .outcomes = outcomes};
+    (void)state;
+    if (IS_THREAD_SANITIZED) skip(); /* children of fork() can start no threads */
+    for (size_t i = 0; i < sizeof victims / sizeof *victims; i++) {
+        struct run *const run = ranks_share(sizeof *run);
+        *run = (struct run){.seed = i, .servers = 3, .workers = 2, .size = 5, .leaver = -1};
+        run->spares = 1;
+        run->mode = i % 2 == 0 ? TUTTI_SERVER_SYNCHRONOUS : TUTTI_SERVER_BOUNDED;
+        if (i < 2) run->mode = TUTTI_SERVER_SYNCHRONOUS;
+        memcpy(run->victims, victims[i], sizeof victims[i]);
+        (void)ranks_run(run->size, &options, takes_part_while_servers_die, run);
+        for (int rank = 0; rank < run->size; rank++)
+            if (rank != victims[i][0] && rank != victims[i][1])
+                assert_int_equal(outcomes[rank].fate, RANKS_GOOD);
+        assert_int_equal(atomic_load(&run->done), run->workers);
+    }
 }
 
 /* ------------------------------------------------------------------------------------ the ranks */
@@ -288,6 +397,22 @@ static void *kill_later(void *context)
     tell(death.run, "killed", "");
     kill(getpid(), SIGKILL);
     return NULL;
+}
+
+/* Until all workers have left: how many parts are on one server alone, whenever that changes. */
+static void tell_of_parts(struct tutti_server *server, const struct run *run, int rank)
+{
+    struct tutti_server_counters counters = {.size_bytes = sizeof counters};
+    uint64_t before = 0;
+    if (run->spares == 0 || rank >= run->servers) return;
+    while (tutti_server_serve_for(server, 1000000) == TUTTI_IN_PROGRESS) {
+        char alone[32];
+        if (tutti_server_count(server, &counters) != TUTTI_OK || counters.parts_alone == before)
+            continue;
+        before = counters.parts_alone;
+        snprintf(alone, sizeof alone, "%" PRIu64, before);
+        tell(run, "alone", alone);
+    }
 }
 
 static bool may_lose_a_share(const struct run *run)
@@ -314,9 +439,30 @@ static int takes_part(struct tutti_comm *comm, int rank, int size, uint64_t seed
     if (is_worker(run, rank))
         RANKS_EXPECT((run->mode == TUTTI_SERVER_SYNCHRONOUS ? works : counts)(server, run, rank) ==
                      0);
+    tell_of_parts(server, run, rank);
     const enum tutti_status status = tutti_server_free(server);
-    RANKS_EXPECT(status == TUTTI_OK || (status == TUTTI_PROC_FAILED && may_lose_a_share(run)));
+    RANKS_EXPECT(status == TUTTI_OK ||
+                 (status == TUTTI_PROC_FAILED && (may_lose_a_share(run) || run->spares > 0)));
     return 0;
+}
+
+/* Two or three servers die, long enough behind each other that most parts have another backup then. */
+static void draw_with_spares(struct run *run)
+{
+    run->servers = 3 + (int)(drawn(run, 1) % 2);
+    run->size = run->servers + run->workers;
+    run->spares = 1 + (int)(drawn(run, 13) % 2);
+    run->leaver = -1;
+    run->works_on_servers = false;
+    uint64_t at = 1 + drawn(run, 5) % 100000;
+    const int deaths = run->spares == 1 ? 2 : run->servers - 1; /* one more finds no place left */
+    for (int i = 0; i < deaths; i++) {
+        int victim = (int)(drawn(run, 20 + (uint64_t)i) % (uint64_t)run->servers);
+        while (run->kill_us[victim] > 0) victim = (victim + 1) % run->servers;
+        run->kill_us[victim] = at;
+        at += drawn(run, 40) % 4 == 0 ? 20000 : 200000;
+        at += drawn(run, 30 + (uint64_t)i) % 400000;
+    }
 }
 
 static void draw(struct run *run, uint64_t seed)
@@ -332,6 +478,10 @@ static void draw(struct run *run, uint64_t seed)
     run->mode = modes[drawn(run, 4) % 5];
     run->leaver = run->workers > 1 && drawn(run, 10) % 3 == 0 ? run->servers : -1;
     run->leaver_clocks = 1 + (int)(drawn(run, 11) % CLOCKS);
+    if (seed >= SPARES_FROM) {
+        draw_with_spares(run);
+        return;
+    }
     const uint64_t at = 1 + drawn(run, 5) % 60000, next = at + drawn(run, 6) % 8000;
     const int first = drawn(run, 7) % 3 == 0 ? 0 : (int)(drawn(run, 8) % (uint64_t)run->servers);
     switch (drawn(run, 9) % 8) {
@@ -407,9 +557,9 @@ static void print_plan(uint64_t seed)
     struct run run;
     draw(&run, seed);
     printf("{\"seed\": %" PRIu64 ", \"servers\": %d, \"workers\": %d, \"server_works\": %s, "
-           "\"mode\": \"%s\", \"leaver\": %d, \"kills\": {",
+           "\"mode\": \"%s\", \"leaver\": %d, \"spares\": %d, \"kills\": {",
            seed, run.servers, run.workers, run.works_on_servers ? "true" : "false", modes[run.mode],
-           run.leaver);
+           run.leaver, run.spares);
     const char *between = "";
     for (int rank = 0; rank < run.size; rank++) {
         if (run.kill_us[rank] == 0) continue;
@@ -502,6 +652,7 @@ int main(int argument_count, char **arguments)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(backups_change_no_bit),
         cmocka_unit_test(a_failure_names_the_server_that_was_asked),
+        cmocka_unit_test(a_spare_takes_the_place_of_a_dead_server),
         cmocka_unit_test(each_acknowledged_push_counts_once_whoever_dies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

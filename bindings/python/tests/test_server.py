@@ -148,6 +148,24 @@ def test_backups_change_no_value(comm):
     assert len(got) in (0, 2) and all(np.array_equal(values, got[0]) for values in got)
 
 
+@pytest.mark.ranks(4)
+def test_spares_change_no_value(comm):
+    with pytest.raises(tutti.InvalidArgument, match="at least 3 servers"):
+        server.Server(comm, tables_of(), servers=[0, 1], timeout=10, backups=1, spares=1)
+    gradient = {"layer": np.full((3, 4), 2, np.float32)}
+    got = []
+    for spares in (0, 1, 2):
+        made = server.Server(
+            comm, tables_of(), servers=[0, 1, 2], workers=[2, 3], timeout=10, backups=1, spares=spares
+        )
+        with made as tables:
+            if tables.is_worker:
+                got.append(tables.push_pull(gradient, {"layer": None})["layer"])
+            if tables.is_server:
+                assert tables.counters.parts_alone == 0
+    assert len(got) in (0, 3) and all(np.array_equal(values, got[0]) for values in got)
+
+
 @pytest.mark.ranks(1)
 def test_started_calls_keep_their_order(comm):
     with server.Server(comm, tables_of(), servers=[0], workers=[0], timeout=10) as tables:

@@ -384,7 +384,7 @@ class ServerOptions(ctypes.Structure):
         ("load_folder", ctypes.c_char_p),
         ("serve_timeout_ns", ctypes.c_uint64),
         ("backups", Int),
-        ("reserved", Int),
+        ("spares", Int),
     ]
 
 
@@ -426,6 +426,7 @@ class ServerCounters(ctypes.Structure):
             "duplicates",
             "refused",
             "workers",
+            "parts_alone",
         )
     ]
 

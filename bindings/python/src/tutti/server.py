@@ -328,6 +328,7 @@ class Counters(NamedTuple):
     duplicates: int
     refused: int
     workers: int
+    parts_alone: int
 
 
 class Operation:
@@ -386,7 +387,8 @@ class Server:
     `mode`: "synchronous", "bounded" (with `staleness`), "asynchronous" or "quorum" (with `quorum`). `average`: an update
     counts 1 / (number of workers). `timeout`: seconds that a call may take. `load_folder`: where save() wrote
     the tables of an earlier run. `serve_timeout`: seconds for which a worker may say nothing, see serve(). `backups`: with 1,
-    each server's part is on the next server, too, and calls go on when a server dies. All ranks give the same.
+    each server's part is on the next server, too, and calls go on when a server dies. `spares`: places of each server for
+    parts of servers that die, 0 to 2, so that these parts get another backup. All ranks give the same.
     Collective; `comm` may be closed afterwards. Calls may come from any thread, and go on one after the other.
     """
 
@@ -406,6 +408,7 @@ class Server:
         load_folder: Optional[str] = None,
         serve_timeout: Optional[float] = None,
         backups: SupportsIndex = 0,
+        spares: SupportsIndex = 0,
     ) -> None:
         _callbacks.catch_up()
         self.tables: Tuple[Table, ...] = tuple(tables)
@@ -440,6 +443,7 @@ class Server:
             load_folder=None if load_folder is None else text("load_folder", load_folder),
             serve_timeout_ns=nanoseconds("serve_timeout", serve_timeout),
             backups=integer("backups", backups, 0, Status.INVALID_OPTIONS),
+            spares=integer("spares", spares, 0, Status.INVALID_OPTIONS),
         )
         handle = ctypes.c_void_p()
         state = comm._state
