@@ -117,7 +117,7 @@ if(OFI_INCLUDE_DIR AND NOT OFI_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRE
 endif()
 
 tutti_folder(library src/membership
-    agreement.c exclude_policy.c growth.c heartbeat.c seat_map.c silence.c standing.c step_leader.c vote.c worker_clock.c)
+    agreement.c exclude_policy.c growth.c heartbeat.c muster.c seat_map.c silence.c standing.c step_leader.c vote.c worker_clock.c)
 
 tutti_folder(library src/algo
     algo_fingerprint.c bine.c broadcast_schedule.c bruck.c chain.c circulant.c circulant_broadcast.c compose.c
@@ -150,7 +150,7 @@ tutti_folder(library src/team
     host_levels.c hosts.c options.c rank_table.c)
 
 tutti_folder(library src/health
-    agree.c board.c choices.c control_ring.c deaths.c exclusion.c exclusion_tell.c failure.c hear.c heartbeats.c json_write.c known.c health_init.c
+    absence.c agree.c board.c choices.c control_ring.c deaths.c exclusion.c exclusion_tell.c failure.c hear.c heartbeats.c json_write.c known.c health_init.c
     lock.c network.c network_join.c network_leave.c processes.c quiesce.c recorder.c recover.c remote_rank.c
     straggler.c trace.c trace_choices.c withdrawn.c)
 
@@ -161,7 +161,7 @@ tutti_folder(library src/call
 
 tutti_folder(library src/comm
     counters.c create.c derive.c derived_list.c enlarge.c exclude.c explain.c explain_encoding.c footprint.c grow.c id.c join.c knowledge.c comm.c
-    measured.c mesh.c newcomer.c own_plan.c plans.c shrink.c signs.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
+    measured.c mesh.c missing.c newcomer.c own_plan.c plans.c shrink.c signs.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
 tutti_folder(library src/server
     block.c closings.c division.c finite.c line.c serve.c serve_answer.c serve_change.c serve_fill.c serve_request.c serve_step.c serve_tell.c
@@ -178,7 +178,7 @@ tutti_folder(library train
     checkpoint_shard.c checkpoint_share.c checkpoint_table.c checkpoint_write.c compress.c compress_encoded.c
     compress_low_rank.c compress_none.c compress_save.c compress_state.c compress_take.c compress_top_k.c local.c
     local_save.c local_step.c local_take.c local_update.c elastic.c
-    elastic_count.c elastic_data.c elastic_model.c elastic_move.c elastic_save.c elastic_shard.c elastic_shards.c elastic_store.c elastic_sync.c
+    elastic_count.c elastic_data.c elastic_model.c elastic_move.c elastic_save.c elastic_shard.c elastic_shards.c elastic_sick.c elastic_store.c elastic_sync.c elastic_table.c
     elastic_team.c low_rank.c names.c noise.c norm.c outside_group.c pipeline.c
     pipeline_room.c
     schedule.c schedule_draw.c schedule_run.c schedule_text.c schedule_times.c shards.c shards_pass.c shards_pool.c

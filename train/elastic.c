@@ -9,6 +9,7 @@
 #include "elastic_data.h"
 #include "elastic_save.h"
 #include "elastic_shard.h"
+#include "elastic_sick.h"
 #include "elastic_state.h"
 #include "elastic_store.h"
 #include "elastic_sync.h"
@@ -126,6 +127,8 @@ static enum tutti_status open_all(struct tutti_elastic *e, const struct tutti_el
     TRY(take_options(e, options));
     TRY(take_arrays(e, arrays, count));
     TRY(take_store(e));
+    TRY(elastic_sick_open(e, e->options.exclude_policy));
+    e->options.exclude_policy = NULL; /* the caller's */
     TRY(option_boolean(OPTION_ELASTIC_JOIN, &joins));
     if (e->options.joins >= 0) joins = e->options.joins == 1;
     if (e->options.checkpoint_folder != NULL) {
@@ -168,6 +171,7 @@ enum tutti_status tutti_elastic_close(struct tutti_elastic *e)
 {
     if (e == NULL) return TUTTI_OK;
     elastic_team_leave(e);
+    elastic_sick_close(e);
     for (size_t i = 0; i < e->array_count; i++) {
         elastic_shard_release(&e->arrays[i].shard);
         elastic_shard_release(&e->arrays[i].staged);
@@ -238,6 +242,21 @@ static enum tutti_status come_together(struct tutti_elastic *e)
     return TUTTI_OK;
 }
 
+/* A rank that has enough witnesses against it leaves the team. */
+static enum tutti_status put_out_the_sick(struct tutti_elastic *e)
+{
+    const bool is_due = e->choice_is_due;
+    e->choice_is_due = false;
+    if (!is_due) return TUTTI_OK;
+    const enum tutti_status status = elastic_sick_choose(e);
+    if (status == TUTTI_OK && !elastic_sick_are_chosen(e)) return TUTTI_OK;
+    if (status != TUTTI_OK && !elastic_may_recover(status) && !elastic_sick_are_chosen(e))
+        return status;
+    if (e->failed_at_ns == 0) e->failed_at_ns = clock_now_ns();
+    e->is_broken = true;
+    return come_together(e);
+}
+
 /* The agreement of the step before. */
 static enum tutti_status do_what_is_due(struct tutti_elastic *e)
 {
@@ -292,6 +311,7 @@ static enum tutti_status begin(struct tutti_elastic *e)
     }
     TRY(do_what_is_due(e));
     TRY(come_together(e));
+    TRY(put_out_the_sick(e));
     return is_over(e) ? elastic_save(e, true) : TUTTI_OK;
 }
 
@@ -313,13 +333,15 @@ enum tutti_status tutti_elastic_begin(struct tutti_elastic *e, struct tutti_elas
 
 /* --------------------------------------------------------------------------------------- commit */
 
-enum { WORD_OK = 1, WORD_SAVE = 2, WORD_GROW = 4 };
+enum { WORD_OK = 1, WORD_SAVE = 2, WORD_GROW = 4, WORD_HEALTHY = 8, WORD_INTACT = 16 };
 
 /* Rank 0 decides what is due: the other ranks leave it to its bits. */
-static uint64_t word_of(const struct tutti_elastic *e, bool is_fine)
+static uint64_t word_of(const struct tutti_elastic *e, bool is_fine, bool is_healthy)
 {
     const uint64_t now_ns = clock_now_ns();
     uint64_t word = WORD_SAVE | WORD_GROW | (is_fine ? WORD_OK : 0);
+    if (is_healthy) word |= WORD_HEALTHY;
+    if (!elastic_sick_needs_probe(e)) word |= WORD_INTACT;
     if (e->place.rank != 0) return word;
     if (!elastic_save_is_due(e, now_ns)) word &= ~(uint64_t)WORD_SAVE;
     const bool may_grow = e->store.set != NULL && e->options.grow_wait_ns > 0 &&
@@ -389,8 +411,12 @@ enum tutti_status tutti_elastic_commit(struct tutti_elastic *e, enum tutti_statu
     const enum tutti_status done = finish_work(e, work);
     const uint64_t noticed_ns = clock_now_ns();
     error_copy(message, sizeof message);
-    uint64_t word = word_of(e, done == TUTTI_OK);
-    const enum tutti_status agreed = tutti_comm_agree(e->comm, &word);
+    uint64_t word = word_of(e, done == TUTTI_OK, elastic_sick_look(e, done));
+    const enum tutti_status agreed = elastic_sick_agree(e, &word);
+    if (elastic_sick_are_chosen(e)) { /* they did not come, and the next begin puts them out */
+        undo_step(e, noticed_ns);
+        return TUTTI_OK;
+    }
     if (agreed != TUTTI_OK && agreed != TUTTI_PROC_FAILED) return break_off(e, agreed);
     const bool any_died = agreed == TUTTI_PROC_FAILED;
     *is_committed = (word & WORD_OK) != 0;
@@ -402,8 +428,12 @@ enum tutti_status tutti_elastic_commit(struct tutti_elastic *e, enum tutti_statu
     e->is_broken = e->is_broken || any_died;
     e->save_is_due = !any_died && *is_committed && (word & WORD_SAVE) != 0;
     e->grow_is_due = !any_died && *is_committed && (word & WORD_GROW) != 0;
+    e->choice_is_due = e->sick != NULL && (word & WORD_HEALTHY) == 0;
+    e->probe_is_due = (word & WORD_INTACT) == 0;
     e->failures_in_a_row = *is_committed || any_died ? 0 : e->failures_in_a_row + 1;
     if (e->failures_in_a_row < e->options.attempt_max) return TUTTI_OK;
+    /* To put a rank out may help. */
+    if (e->choice_is_due && e->failures_in_a_row < 2 * e->options.attempt_max) return TUTTI_OK;
     if (done == TUTTI_OK)
         (void)error_set(TUTTI_ABORTED,
                         "tutti_elastic_commit: other ranks failed in step %llu %d times",

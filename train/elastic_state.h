@@ -95,6 +95,9 @@ struct tutti_elastic {
     struct tutti_checkpoints *checkpoints; /* on comm; or NULL */
     uint64_t saved_step;                   /* of the newest checkpoint; UINT64_MAX: none */
     bool save_is_due, grow_is_due;         /* as agreed */
+    bool choice_is_due;                    /* a rank has a verdict: elastic_sick.h */
+    bool probe_is_due;                     /* and it is on changed data */
+    struct elastic_sick *sick;             /* NULL: no rank is put out */
     uint64_t next_save_ns, next_grow_ns;
 
     uint64_t counted_from_ns; /* elapsed_ns was as in `progress` then */

@@ -9,6 +9,7 @@
 #include "elastic_move.h"
 #include "elastic_save.h"
 #include "elastic_shard.h"
+#include "elastic_sick.h"
 #include "os/clock.h"
 
 enum { RANKS_MAX = 1 << 16 };
@@ -77,6 +78,7 @@ static void describe(const void *context, FILE *lines)
     fprintf(lines, "options.sample_count %llu\n", (unsigned long long)o->sample_count);
     fprintf(lines, "options.seed %llu\n", (unsigned long long)o->seed);
     fprintf(lines, "options.attempt_max %d\n", o->attempt_max);
+    fprintf(lines, "options.exclude_policy %s\n", e->sick != NULL ? "given" : "NULL");
     fprintf(lines, "a store %s\n", e->store.set != NULL ? "given" : "not given");
     fprintf(lines, "options.checkpoint_folder %s\n",
             e->checkpoint_folder != NULL ? "given" : "NULL");
@@ -214,6 +216,7 @@ static void count_joiners(struct tutti_elastic *e, struct team *team)
             e->size_wanted = (int)team->all[r].size_wanted;
     }
     e->is_new = false; /* all have heard it */
+    if (count > 0) elastic_sick_forget(e);
     team->progress.replaced += count;
     team->progress.teams++;
     if (mends) team->progress.failures += count;

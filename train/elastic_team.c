@@ -3,10 +3,11 @@
 #include "base/log.h"
 #include "base/sized.h"
 #include "elastic_save.h"
+#include "elastic_sick.h"
 #include "elastic_store.h"
 #include "os/clock.h"
 
-static void take(struct tutti_elastic *e, struct tutti_comm *comm)
+static enum tutti_status take(struct tutti_elastic *e, struct tutti_comm *comm)
 {
     elastic_team_leave(e);
     e->comm = comm;
@@ -16,6 +17,7 @@ static void take(struct tutti_elastic *e, struct tutti_comm *comm)
     e->needs_sync = true;
     e->next_grow_ns = elastic_time_after(clock_now_ns(), e->options.grow_every_ns);
     if (e->folder_store != NULL) elastic_folder_store_sign(e->folder_store);
+    return elastic_sick_follow(e);
 }
 
 void elastic_team_leave(struct tutti_elastic *e)
@@ -50,8 +52,7 @@ enum tutti_status elastic_team_enter(struct tutti_elastic *e,
         if (needs_store && e->store.set != NULL) own.store = &e->store;
         TRY(tutti_comm_create(&own, &comm));
     }
-    take(e, comm);
-    return TUTTI_OK;
+    return take(e, comm);
 }
 
 static struct tutti_grow_options grow_options(const struct tutti_elastic *e, uint64_t wait_ns)
@@ -77,18 +78,47 @@ static bool is_of_joiners(enum tutti_status status)
     return status != TUTTI_OK && status != TUTTI_PROC_FAILED && status != TUTTI_MINORITY;
 }
 
+/* A process in the place of a rank that was put out, if one comes. */
+static enum tutti_status add_one(struct tutti_elastic *e)
+{
+    struct tutti_grow_options options = grow_options(e, e->options.replace_wait_ns);
+    struct tutti_comm *comm;
+    if (e->store.set == NULL || e->options.replace_wait_ns == 0 || e->place.size >= e->size_wanted)
+        return TUTTI_OK;
+    options.joiner_max = e->size_wanted - e->place.size;
+    const enum tutti_status status = tutti_comm_grow(e->comm, &options, &comm);
+    if (status == TUTTI_OK) return take(e, comm);
+    if (!elastic_may_recover(status)) return is_of_joiners(status) ? TUTTI_OK : status;
+    e->is_broken = true;
+    return TUTTI_OK;
+}
+
+/* The ranks that were chosen are put out. */
+static enum tutti_status mend_without(struct tutti_elastic *e)
+{
+    struct tutti_comm *comm;
+    e->choice_is_due = false; /* not all may have agreed that one is */
+    TRY(elastic_sick_put_out(e, &comm));
+    TRY(take(e, comm));
+    return add_one(e);
+}
+
+/* The communicator that takes the place of one that has lost ranks. */
+static enum tutti_status mend(struct tutti_elastic *e)
+{
+    struct tutti_comm *comm;
+    if (elastic_sick_are_chosen(e)) return mend_without(e);
+    enum tutti_status status = replace(e, &comm);
+    if (is_of_joiners(status)) status = tutti_comm_shrink(e->comm, NULL, &comm);
+    TRY(status);
+    return take(e, comm);
+}
+
 enum tutti_status elastic_team_mend(struct tutti_elastic *e)
 {
     const int size_before = e->place.size;
-    struct tutti_comm *comm;
     elastic_save_leave(e);
-    enum tutti_status status = replace(e, &comm);
-    if (is_of_joiners(status)) {
-        TRY(tutti_comm_shrink(e->comm, NULL, &comm));
-        status = TUTTI_OK;
-    }
-    TRY(status);
-    take(e, comm);
+    TRY(mend(e));
     e->mends = true;
     e->progress.failures += (uint64_t)(size_before - e->place.size);
     if (e->place.size >= e->options.size_min) return TUTTI_OK;
@@ -112,7 +142,7 @@ enum tutti_status elastic_team_grow(struct tutti_elastic *e)
         return TUTTI_OK;
     }
     TRY(status);
-    take(e, comm);
+    TRY(take(e, comm));
     e->mends = false;
     log_write(LOG_INFO, "elastic: the team has %d ranks again", e->place.size);
     return TUTTI_OK;

@@ -77,6 +77,26 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_comm_exclude(struct tutti_comm *comm, const int *ranks, int rank_count,
                    const struct tutti_exclude_options *options, struct tutti_comm **created);
 
+/* ---------------------------------------------------------------------------------- muster */
+
+/* Agrees on *word as tutti_comm_agree does, and goes on without ranks that do not come because they are sick: their
+ * process is stopped, or has not answered for seconds, or it runs and makes no call. A rank that waits for
+ * another rank in a call of comm is not sick. Collective over the ranks of comm, which may have failed.
+ *
+ * A rank gets the communicator's timeout to come; none, if a call has ended with TIMEOUT or CORRUPT before. After
+ * that, a rank that runs and makes no call gets one more. The ranks that have come agree on who is missing, and
+ * vote: each judges by what it knows itself.
+ *
+ * OK: all came. PROC_FAILED: ranks are missing that are dead or have left. TIMEOUT: others are missing, and the step
+ * of which *word tells must not count. Then sick[] holds the missing ranks, and *sick_count says how many, the same
+ * on all ranks: all that have come may call tutti_comm_exclude with this list and *cause. *sick_count is 0 if there
+ * was no majority for it. EXCLUDED: the others found the calling rank sick, or have put it out. Further: MINORITY,
+ * NO_MEMORY, INVALID_BUFFER (an argument is NULL). sick: room for as many numbers as comm has ranks. Blocks for three
+ * timeouts and some seconds at most; one thread at a time. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_muster(struct tutti_comm *comm, uint64_t *word,
+                                                             int *sick, int *sick_count,
+                                                             enum tutti_cause *cause);
+
 /* -------------------------------------------------------------------------------------- signs */
 
 /* One rank's knowledge of another. */

@@ -66,7 +66,7 @@
     X(tutti_server_counters, 72, parts_alone)      \
     X(tutti_checkpoints_options, 24, timeout_ns)   \
     X(tutti_checkpoints_counters, 56, copy_bytes)  \
-    X(tutti_elastic_options, 144, reserved)        \
+    X(tutti_elastic_options, 144, exclude_policy)  \
     X(tutti_elastic_step, 80, is_over)             \
     X(tutti_elastic_counters, 136, received_bytes)
 

@@ -339,21 +339,22 @@ static bool fail_silent(struct tutti_comm *comm, const struct call_request *requ
     return true;
 }
 
-/* An absentee that is in another call may wait for a third rank there: that rank is to blame. */
-static bool fail_chain(struct tutti_comm *comm, const struct call_request *request, int absent,
+/* A rank that is in a call, this one or another, may wait for a third rank there: that rank is to blame. */
+static bool fail_chain(struct tutti_comm *comm, const struct call_request *request, int between,
                        uint64_t now_ns)
 {
-    char who[128], between[128];
+    char who[128], waiting[128];
     struct board_finding finding;
-    if (absent < 0 || !known_to_be_in_call(&comm->health, absent) ||
-        !report_find(comm, request, now_ns, &finding) || finding.rank == absent ||
+    if (between < 0 || !known_to_be_in_call(&comm->health, between) ||
+        !report_find(comm, request, now_ns, &finding) || finding.rank == between ||
         finding.rank == comm->team.rank)
         return false;
     health_name_rank(&comm->health, finding.rank, who, sizeof who);
-    health_name_rank(&comm->health, absent, between, sizeof between);
+    health_name_rank(&comm->health, between, waiting, sizeof waiting);
     call_fail(comm, &request->base, TUTTI_TIMEOUT, finding.rank,
-              "%s %s, and %s waits for it in another call; deadline of %.3g s", who,
-              finding.is_stopped ? "does not run" : "is late", between,
+              "%s %s, and %s waits for it in %s call; deadline of %.3g s", who,
+              finding.is_stopped ? "does not run" : "is late", waiting,
+              call_has_not_begun(comm, request, between) ? "another" : "this",
               (double)request->call->timeout_ns * 1e-9);
     return true;
 }
@@ -382,7 +383,9 @@ static void fail_late(struct tutti_comm *comm, struct call_request *request)
                   who, seconds);
         return;
     }
-    if (fail_silent(comm, request, silent_rank(comm, request, peer, now_ns), now_ns)) return;
+    if (fail_silent(comm, request, silent_rank(comm, request, peer, now_ns), now_ns) ||
+        fail_chain(comm, request, peer, now_ns))
+        return;
     if (peer >= 0)
         health_name_rank(&comm->health, peer, who, sizeof who);
     else

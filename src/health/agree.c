@@ -1,5 +1,6 @@
 #include "health/agree.h"
 
+#include "health/absence.h"
 #include "health/exclusion.h"
 #include "health/failure.h"
 #include "health/lock.h"
@@ -25,6 +26,8 @@ enum {
 /* A rank that reaches too few others for so long is on the side of a partition that does not go
  * on. */
 static const uint64_t CUT_OFF_NS = 4000000000u;
+/* Evidence takes some seconds, also where deadlines are shorter. */
+static const uint64_t GRACE_NS = 10000000000u;
 
 int agree_gone_ahead(struct health *health, uint64_t now_ns)
 {
@@ -47,7 +50,15 @@ struct wish {
     bool needs_all;                      /* a decision about some ranks is of no use */
     const struct agree_without *without; /* NULL: nobody is excluded */
     const uint64_t *among;               /* ranks that are waited for; NULL: all */
+    const uint64_t *patience_ns;         /* of a muster; NULL: it is none */
+    uint64_t more_ns;                    /* than the communicator's timeout, until it is given up */
 };
+
+static uint64_t limit_ns(const struct health *health, const struct wish *wish)
+{
+    const uint64_t timeout_ns = health->team->settings.timeout_ns;
+    return timeout_ns < UINT64_MAX - wish->more_ns ? timeout_ns + wish->more_ns : UINT64_MAX;
+}
 
 static enum tutti_status begin(struct recovery *recovery, const struct wish *wish)
 {
@@ -99,6 +110,7 @@ static void pass(struct recovery *recovery, uint64_t now_ns)
     if (looks) recover_look(recovery, now_ns);
     (void)network_progress(health);
     recover_read_rings(recovery);
+    if (looks && absence_look(recovery, now_ns)) recover_say_vote(recovery);
     if (looks)
         recover_tell_lost(recovery, now_ns); /* their final messages have been heard by now */
     if (looks) recovery->looked_ns = now_ns;
@@ -201,7 +213,7 @@ static enum tutti_status wait_for_decision(struct health *health, struct recover
             agreement_give_up(recovery->current);
             return TUTTI_OK;
         }
-        if (now - begin_ns > health->team->settings.timeout_ns || now - quorum_ns > CUT_OFF_NS) {
+        if (now - begin_ns > limit_ns(health, wish) || now - quorum_ns > CUT_OFF_NS) {
             recovery->awaited = agreement_awaited(recovery->current);
             agreement_give_up(recovery->current);
             return TUTTI_OK;
@@ -228,6 +240,13 @@ static void note_end(struct recovery *recovery)
     recovery->missed = self.missed;
 }
 
+static enum tutti_status begin_muster(struct recovery *recovery, const struct wish *wish)
+{
+    if (wish->patience_ns != NULL) return absence_begin(recovery, *wish->patience_ns);
+    absence_end(recovery);
+    return TUTTI_OK;
+}
+
 /* Blocks until the next agreement is decided; the result is the current one's. */
 static enum tutti_status agree_with(struct health *health, const struct wish *wish,
                                     struct agreed *result)
@@ -237,6 +256,7 @@ static enum tutti_status agree_with(struct health *health, const struct wish *wi
     TRY(health_lock_failed(health, health->team->settings.timeout_ns));
     enum tutti_status status = recover_get(health, &recovery);
     if (status == TUTTI_OK) status = begin(recovery, wish);
+    if (status == TUTTI_OK) status = begin_muster(recovery, wish);
     if (status != TUTTI_OK) {
         health_unlock(health);
         return status;
@@ -249,7 +269,7 @@ static enum tutti_status agree_with(struct health *health, const struct wish *wi
     note_end(recovery);
     if (agreement_state(recovery->current) != AGREEMENT_DECIDED) {
         recover_say_vote(recovery);
-        status = fail(recovery, wish, health->team->settings.timeout_ns);
+        status = fail(recovery, wish, limit_ns(health, wish));
     } else {
         remote_note_agreement(health, agreement_set(recovery->current));
     }
@@ -285,6 +305,50 @@ enum tutti_status agree_among(struct health *health, const char *function, uint6
         health,
         &(struct wish){.function = function, .word = word, .without = without, .among = among},
         result);
+}
+
+enum tutti_status agree_without_sick(struct health *health, const char *function, uint64_t word,
+                                     uint64_t patience_ns, struct agreed *result)
+{
+    const uint64_t timeout_ns = health->team->settings.timeout_ns;
+    const bool has_end = timeout_ns < UINT64_MAX / 4;
+    return agree_with(health,
+                      &(struct wish){.function = function,
+                                     .word = word,
+                                     .patience_ns = &patience_ns,
+                                     .more_ns = (has_end ? timeout_ns : 0) + patience_ns + GRACE_NS},
+                      result);
+}
+
+/* Waits until this rank has an opinion, or for GRACE_NS. A missing rank has none. */
+static enum tutti_status wait_for_evidence(struct health *health, const uint64_t *set,
+                                           enum muster_opinion *opinion, bool *has_stalled)
+{
+    struct recovery *const recovery = health->recovery;
+    const uint64_t begin_ns = clock_now_ns();
+    for (;; nanosleep(&(struct timespec){0, NAP_NS}, NULL)) {
+        TRY(health_lock_failed(health, health->team->settings.timeout_ns));
+        const uint64_t now_ns = clock_now_ns();
+        pass(recovery, now_ns);
+        *opinion = absence_opinion(recovery, set);
+        *has_stalled = absence_has_stalled(recovery, set);
+        health_unlock(health);
+        if (*opinion != MUSTER_UNSURE || now_ns - begin_ns > GRACE_NS ||
+            !rank_set_has(set, health->team->rank))
+            return TUTTI_OK;
+    }
+}
+
+enum tutti_status agree_on_missing(struct health *health, const char *function, const uint64_t *set,
+                                   enum muster_opinion *opinion, bool *has_stalled)
+{
+    struct wish wish = {.function = function, .among = set, .more_ns = 2 * GRACE_NS};
+    struct agreed agreed;
+    TRY(wait_for_evidence(health, set, opinion, has_stalled));
+    wish.word = muster_word(set, health->team->rank, *opinion);
+    TRY(agree_with(health, &wish, &agreed));
+    *opinion = muster_outcome(set, health->team->size, agreed.word);
+    return TUTTI_OK;
 }
 
 enum tutti_status agree_enter(struct health *health, const char *function)

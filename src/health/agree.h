@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "membership/muster.h"
 #include "tutti/tutti.h"
 
 struct health;
@@ -43,6 +44,16 @@ struct agree_without {
 enum tutti_status agree_among(struct health *health, const char *function, uint64_t word,
                               const uint64_t *among, const struct agree_without *without,
                               struct agreed *result);
+/* agree() for a muster (membership/muster.h): it goes on without ranks that are sick, and is decided at the latest
+ * when it has waited for patience_ns, two timeouts of the communicator and some seconds. */
+enum tutti_status agree_without_sick(struct health *health, const char *function, uint64_t word,
+                                     uint64_t patience_ns, struct agreed *result);
+/* After that, among the ranks of its set: their common opinion of the missing ranks. Blocks until this rank has
+ * an opinion, or for some seconds, and then until the others have voted. A missing rank that comes after all
+ * takes part, too, and has no vote. *has_stalled: this rank sees that one of the missing ranks does not run, or
+ * does not answer. */
+enum tutti_status agree_on_missing(struct health *health, const char *function, const uint64_t *set,
+                                   enum muster_opinion *opinion, bool *has_stalled);
 /* A call with agreements begins: its thread alone makes them until agree_exit, since each has the next
  * number. DESYNC: another thread of this process is in such a call, which the error names. NO_MEMORY.
  * `function` is static, without "tutti_". Any thread; waits for the domain. */

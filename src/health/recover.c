@@ -1,5 +1,6 @@
 #include "health/recover.h"
 
+#include "health/absence.h"
 #include "health/deaths.h"
 #include "health/exclusion.h"
 #include "health/known.h"
@@ -83,6 +84,7 @@ void recover_free(struct health *health)
     if (health->recovery == NULL) return;
     agreement_free(health->recovery->current);
     agreement_free(health->recovery->previous);
+    absence_free(health->recovery);
     free(health->recovery);
     health->recovery = NULL;
 }
@@ -91,7 +93,8 @@ size_t recover_bytes(const struct health *health)
 {
     const struct recovery *recovery = health->recovery;
     if (recovery == NULL) return 0;
-    return held(recovery) + held(recovery->current) + held(recovery->previous);
+    return held(recovery) + held(recovery->current) + held(recovery->previous) +
+           absence_bytes(recovery);
 }
 
 /* ------------------------------------------------------------------------------------- messages */
@@ -287,7 +290,7 @@ void recover_tell_lost(struct recovery *recovery, uint64_t now_ns)
             standing = OPPOSED;
         else if (other->is_outsider || other->is_given_up)
             continue; /* suspected from the beginning */
-        else if (is_silent(recovery, r, now_ns))
+        else if (absence_is_given_up(recovery, r) || is_silent(recovery, r, now_ns))
             standing = SUSPECTED;
         if (standing == other->standing) continue;
         other->standing = standing;

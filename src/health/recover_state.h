@@ -64,7 +64,8 @@ struct recovery {
      * for how long. */
     uint64_t ahead_ns, behind_ns;
     int ahead;
-    struct other others[]; /* one per rank */
+    struct absence *absence; /* of musters (health/absence.h); NULL: there was none */
+    struct other others[];   /* one per rank */
 };
 
 /* The communicator's recovery, made when it is first needed. */

@@ -45,7 +45,8 @@
 
 enum {
     ASK_NS = 100000000,
-    ASKED_MAX = 8 /* control messages that it has not heard */
+    ASKED_MAX = 8, /* control messages that it has not heard */
+    AGREED_MAX = 12
 };
 
 /* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for
@@ -355,6 +356,8 @@ void remote_tell_agreement(struct health *health, int rank, const void *bytes, s
     } message = {.kind = CONTROL_AGREEMENT};
     struct network *network = health->network;
     if (byte_count > sizeof message.bytes) return;
+    /* It is said again. A rank that does not run must find room for what is told once. */
+    if (network->control->ops->unheard(network->control, rank) >= AGREED_MAX) return;
     memcpy(message.bytes, bytes, byte_count);
     if (network->control->ops->tell(network->control, rank, &message,
                                     sizeof message.kind + byte_count) != TUTTI_OK)

@@ -109,7 +109,9 @@ def test_mistakes_are_named():
         elastic.Loop({"w": np.zeros(3)}, partner=True, rank=0, size=1)
     with pytest.raises(TypeError, match="unknown"):
         elastic.Loop({"w": np.zeros(3)}, unknown=1)
-    with elastic.Loop({"w": np.zeros(3)}, rank=0, size=1, steps=1) as loop:
+    with pytest.raises(tutti.InvalidArgument, match="no threshold"):
+        elastic.Loop({"w": np.zeros(3)}, exclude={"patience": 1}, rank=0, size=1)
+    with elastic.Loop({"w": np.zeros(3)}, rank=0, size=1, steps=1, exclude={"window": 2.0, "late_windows": 3}) as loop:
         with pytest.raises(tutti.InvalidArgument, match="no step"):
             loop.should_commit()
         with pytest.raises(tutti.InvalidArgument, match="no sharded"):

@@ -64,6 +64,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tutti/exclude.h"
 #include "tutti/train/shards.h"
 #include "tutti/tutti.h"
 
@@ -132,13 +133,17 @@ struct tutti_elastic_options {
     int attempt_max;  /* a step that fails so often in succession, with no rank dying, ends the loop
                          with its status; 0: 3 */
     int reserved;     /* 0 */
+    /* The thresholds by which a rank that is sick, but not dead, is put out of the team
+     * (tutti/exclude.h). A rank that lets a call of the others run into its deadline is put out, too. Copied.
+     * NULL: no rank is put out. The same on all ranks, or NULL on all. */
+    const struct tutti_exclude_policy *exclude_policy;
 };
 #define TUTTI_ELASTIC_OPTIONS_INIT                                                                 \
     {                                                                                              \
         sizeof(struct tutti_elastic_options), NULL, NULL, -1, 0, TUTTI_ELASTIC_UPDATE_AFTER, 0, 0, \
             (uint64_t)30000000000, (uint64_t)10000000000, (uint64_t)200000000, UINT64_MAX,         \
             (uint64_t)0, (uint64_t)0, (uint64_t)0, (uint64_t)0, NULL, (uint64_t)0, (uint64_t)0, 0, \
-            0                                                                                      \
+            0, NULL                                                                                \
     }
 
 /* Makes the communicator and the object. Tutti copies names and options, not the data. One of the

@@ -178,6 +178,19 @@ class CommOptions(ctypes.Structure):
     ]
 
 
+class ExcludePolicy(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("window_ns", ctypes.c_uint64),
+        ("late_share_max", ctypes.c_double),
+        ("late_share_min", ctypes.c_double),
+        ("late_windows", Int),
+        ("reserved", Int),
+        ("stalled_ns", ctypes.c_uint64),
+        ("corrupt_count_max", ctypes.c_uint64),
+    ]
+
+
 class ExcludeOptions(ctypes.Structure):
     _fields_ = [
         ("size_bytes", Size),
@@ -663,6 +676,7 @@ class ElasticOptions(ctypes.Structure):
         ("mttf_ns", ctypes.c_uint64),
         ("attempt_max", Int),
         ("reserved", Int),
+        ("exclude_policy", Pointer),
     ]
 
 

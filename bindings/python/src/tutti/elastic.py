@@ -94,6 +94,20 @@ class Counters(NamedTuple):
     received_bytes: int
 
 
+def _policy(thresholds: Mapping[str, float]) -> _header.ExcludePolicy:
+    policy = _header.ExcludePolicy(size_bytes=ctypes.sizeof(_header.ExcludePolicy))
+    for name, value in thresholds.items():
+        if name in ("window", "stalled"):
+            setattr(policy, f"{name}_ns", nanoseconds(name, value))
+        elif name in ("late_share_max", "late_share_min"):
+            setattr(policy, name, value)
+        elif name in ("late_windows", "corrupt_count_max"):
+            setattr(policy, name, integer(name, value, 0, Status.INVALID_OPTIONS))  # type: ignore[arg-type]
+        else:
+            raise invalid(Status.INVALID_OPTIONS, f"exclude: there is no threshold {name!r}")
+    return policy
+
+
 def _number(name: str, value: SupportsIndex) -> int:
     return integer(name, value, 0, Status.INVALID_OPTIONS, SIZE_MAX)
 
@@ -116,6 +130,10 @@ class Loop:
     with fewer ranks, at least `size_min`. `grow_every`, `grow_wait`: how often such a team looks for processes that join, and how
     long. `joins`: this process joins a team (None: as tutti-run says). `store`: where they find each other (None: as
     tutti-run says).
+
+    `exclude`: put ranks out of the team that are sick, but not dead, or let a call run into its deadline: thresholds of the
+    policy (tutti/exclude.h) by name, window and stalled in seconds; {}: its defaults; None: put no rank out. A rank that is
+    put out gets Excluded.
 
     `checkpoints`: a directory for them, every `checkpoint_every` seconds (None: the interval of Daly, from measured
     costs and `mttf`, in seconds, or the failures so far).
@@ -144,6 +162,7 @@ class Loop:
         joins: Optional[bool] = None,
         join_wait: Optional[float] = None,
         store: Optional[Store] = None,
+        exclude: Optional[Mapping[str, float]] = None,
         checkpoints: "Union[str, os.PathLike[str], None]" = None,
         checkpoint_every: Optional[float] = None,
         mttf: Optional[float] = None,
@@ -174,6 +193,7 @@ class Loop:
             comm_options.id = ctypes.addressof(name_bytes)
         if update not in _UPDATES:
             raise invalid(Status.INVALID_OPTIONS, f'update is "after" or "before", not {update!r}')
+        policy = None if exclude is None else _policy(exclude)
         folder = None if checkpoints is None else text("checkpoints", os.fspath(checkpoints))
         wanted = _header.ElasticOptions(
             size_bytes=ctypes.sizeof(_header.ElasticOptions),
@@ -195,6 +215,7 @@ class Loop:
             checkpoint_folder=folder,
             checkpoint_every_ns=nanoseconds("checkpoint_every", checkpoint_every),
             mttf_ns=nanoseconds("mttf", mttf),
+            exclude_policy=None if policy is None else ctypes.addressof(policy),
         )
         self._open(wanted)
 

@@ -1,0 +1,208 @@
+/* An elastic loop puts out ranks that are sick, but not dead: they are told so, a process takes the place, and the
+ * others go on with the state; without a policy nobody is put out.
+ *
+ * ctest: label=once timeout=300 waits
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/kit/scratch.h"
+#include "tests/worlds/ranks.h"
+#include "tutti/train/elastic.h"
+
+enum { FOUNDERS = 4, VICTIM = 2, BEGIN = 10, STEPS = 600, LATE_MS = 1000, COUNT = 5000 };
+static const uint64_t SECOND = 1000000000u;
+static char folder[SCRATCH_BYTES];
+
+enum sickness { LATE, STOPPED };
+
+struct setting {
+    enum sickness sickness;
+    int joiners;
+    bool has_policy;
+};
+
+/* Shared by all processes. */
+struct endings {
+    _Atomic int is_struck, finished, excluded, timed_out, size_at_end, others_left;
+    _Atomic pid_t victim;
+};
+static struct endings *endings;
+
+static enum tutti_status open_loop(const struct setting *setting, int process, int64_t *state,
+                                   struct tutti_elastic **elastic)
+{
+    struct tutti_comm_options comm = TUTTI_COMM_OPTIONS_INIT;
+    struct tutti_elastic_options options = TUTTI_ELASTIC_OPTIONS_INIT;
+    struct tutti_exclude_policy policy = TUTTI_EXCLUDE_POLICY_INIT;
+    const struct tutti_elastic_array array = {"state", TUTTI_ELASTIC_REPLICATED, TUTTI_INT64, COUNT,
+                                              state};
+    const bool joins = process >= FOUNDERS;
+    comm.timeout_ns = (setting->sickness == STOPPED ? 5 : 60) * SECOND;
+    comm.init_timeout_ns = 60 * SECOND;
+    comm.rank = joins ? -1 : process;
+    comm.size = joins ? -1 : FOUNDERS;
+    policy.window_ns = SECOND / 5;
+    options.comm_options = &comm;
+    options.joins = joins;
+    options.step_count = STEPS;
+    options.replace_wait_ns = setting->joiners > 0 ? 60 * SECOND : 0;
+    options.grow_wait_ns = 0;
+    options.join_wait_ns = 100 * SECOND;
+    options.exclude_policy = setting->has_policy ? &policy : NULL;
+    return tutti_elastic_open(&array, 1, &options, elastic);
+}
+
+/* The victim alone: from the step BEGIN on. It stops once: nobody would let it go on a second time, when it goes on
+ * alone after the others have ended. */
+static void be_sick(const struct setting *setting)
+{
+    const bool is_first = atomic_exchange(&endings->is_struck, 1) == 0;
+    atomic_store(&endings->victim, getpid());
+    if (setting->sickness == LATE) ranks_nap_ms(LATE_MS);
+    if (setting->sickness == STOPPED && is_first) raise(SIGSTOP);
+}
+
+/* The last that ends lets a stopped process go on, so that it hears of it, too. */
+static void end(const struct setting *setting)
+{
+    const int left = FOUNDERS - 1 + setting->joiners;
+    if (atomic_fetch_add(&endings->others_left, 1) + 1 == left && setting->sickness == STOPPED)
+        kill(atomic_load(&endings->victim), SIGCONT);
+}
+
+/* The status with which the loop ended; OK: all steps were done. */
+static enum tutti_status loop(struct tutti_elastic *elastic, const struct setting *setting,
+                              int process, int64_t *state)
+{
+    struct tutti_elastic_step step = {.size_bytes = sizeof step};
+    for (;;) {
+        int64_t gradients[COUNT];
+        int is_committed = 0;
+        enum tutti_status status = tutti_elastic_begin(elastic, &step);
+        if (status != TUTTI_OK) return status;
+        if (step.is_over) break;
+        if (process == VICTIM && step.number >= BEGIN) be_sick(setting);
+        for (int i = 0; i < COUNT; i++) gradients[i] = (int64_t)step.number + i;
+        status = tutti_allreduce(gradients, gradients, COUNT, TUTTI_INT64, TUTTI_MAX,
+                                 tutti_elastic_comm(elastic));
+        status = tutti_elastic_commit(elastic, status, &is_committed);
+        if (status != TUTTI_OK) return status;
+        for (int i = 0; is_committed && i < COUNT; i++) state[i] += gradients[i];
+    }
+    atomic_store(&endings->size_at_end, step.size);
+    return TUTTI_OK;
+}
+
+static bool is_right(const int64_t *state)
+{
+    const int64_t sum = (int64_t)STEPS * (STEPS - 1) / 2;
+    for (int i = 0; i < COUNT; i++)
+        if (state[i] != sum + (int64_t)STEPS * i) return false;
+    return true;
+}
+
+static int take_part(struct tutti_comm *none, int rank, int size, uint64_t seed, void *context)
+{
+    const struct setting *const setting = context;
+    int64_t *const state = calloc(COUNT, sizeof *state);
+    struct tutti_elastic *elastic;
+    (void)none, (void)size, (void)seed;
+    setenv("TUTTI_ELASTIC_STORE", folder, 1);
+    RANKS_EXPECT(state != NULL && open_loop(setting, rank, state, &elastic) == TUTTI_OK);
+    const enum tutti_status status = loop(elastic, setting, rank, state);
+    if (status != TUTTI_OK) printf("process %d: %s\n", rank, tutti_error_message());
+    if (rank != VICTIM) end(setting);
+    atomic_fetch_add(&endings->excluded, status == TUTTI_EXCLUDED && rank == VICTIM);
+    atomic_fetch_add(&endings->timed_out, status == TUTTI_TIMEOUT && rank != VICTIM);
+    atomic_fetch_add(&endings->finished, status == TUTTI_OK && is_right(state));
+    RANKS_EXPECT(tutti_elastic_close(elastic) == TUTTI_OK);
+    free(state);
+    return 0;
+}
+
+static void run(struct setting setting)
+{
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 200000, .without_comm = true};
+    memset(endings, 0, sizeof *endings);
+    scratch_make(folder);
+    const int bad = ranks_run(FOUNDERS + setting.joiners, &options, take_part, &setting);
+    scratch_remove(folder);
+    assert_int_equal(bad, 0);
+}
+
+/* On one host, and where each rank takes itself to be on a host of its own. */
+static void run_in_both_places(struct setting setting)
+{
+    for (int hosts = 1; hosts <= FOUNDERS; hosts += FOUNDERS - 1) {
+        if (hosts > 1) setenv("TUTTI_TEST_HOSTS", "4", 1);
+        run(setting);
+        unsetenv("TUTTI_TEST_HOSTS");
+        assert_int_equal(atomic_load(&endings->excluded), 1);
+        assert_int_equal(atomic_load(&endings->finished), FOUNDERS - 1 + setting.joiners);
+        assert_int_equal(atomic_load(&endings->size_at_end), FOUNDERS - 1 + setting.joiners);
+    }
+}
+
+static void a_late_rank_is_put_out_and_the_others_go_on(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    run_in_both_places((struct setting){LATE, 0, true});
+}
+
+static void a_process_takes_the_place_of_a_late_rank(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    run_in_both_places((struct setting){LATE, 1, true});
+}
+
+static void a_stopped_rank_is_put_out_at_the_deadline(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    run_in_both_places((struct setting){STOPPED, 0, true});
+}
+
+static void a_process_takes_the_place_of_a_stopped_rank(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    run_in_both_places((struct setting){STOPPED, 1, true});
+}
+
+static void without_a_policy_nobody_is_put_out(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    run((struct setting){STOPPED, 0, false});
+    assert_int_equal(atomic_load(&endings->excluded), 0);
+    assert_int_equal(atomic_load(&endings->timed_out), FOUNDERS - 1);
+}
+
+int main(void)
+{
+    setenv("TUTTI_SECRET", "the secret of this test, which nobody guesses", 1);
+    setenv("TUTTI_SOCKET_IFNAME", "lo", 0);
+    endings = ranks_share(sizeof *endings);
+    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_late_rank_is_put_out_and_the_others_go_on),
+        cmocka_unit_test(a_process_takes_the_place_of_a_late_rank),
+        cmocka_unit_test(a_stopped_rank_is_put_out_at_the_deadline),
+        cmocka_unit_test(a_process_takes_the_place_of_a_stopped_rank),
+        cmocka_unit_test(without_a_policy_nobody_is_put_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
