@@ -171,7 +171,8 @@ struct tutti_server_options {
     int quorum;    /* for QUORUM: 1 to the number of workers; when fewer are left, all of these */
     int average;   /* not 0: each update counts 1 / (number of workers that are left) */
     size_t queue_bytes;  /* a server takes no further request of a worker while its requests or its
-                           answers of so many bytes wait; 0: 256 MiB. Larger requests are refused.
+                           answers of so many bytes wait; 0: 256 MiB, and the bytes of all dense
+                           tensors on a server. Larger requests are refused.
                            The push with which a worker has pushed more in a clock fails with
                            NO_MEMORY, and ends its connection; gradients of one dense tensor are
                            added up, and count once */
@@ -200,7 +201,7 @@ struct tutti_server_options {
  * each of these communicators. Servers answer from then on. On failure *server is NULL:
  * INVALID_COMM, INVALID_OPTIONS, INVALID_DTYPE, MISMATCH (ranks gave different options),
  * NO_MEMORY, or a status of tutti_comm_group. With load_folder: SYSTEM (a file is not there), CORRUPT
- * (it is not whole), INVALID_OPTIONS (it has other tables), MISMATCH (parts are of different steps). */
+ * (it is not whole), INVALID_OPTIONS (it has other tables, or those of another number of servers), MISMATCH (parts are of different steps). */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_create(const struct tutti_server_options *options, struct tutti_comm *comm,
                     struct tutti_server **server);
@@ -222,7 +223,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_serve_for(struct tutti_s
  * writes, about a second for each GB. Later, tutti_server_create with load_folder and the same
  * tables, optimizers and number of servers begins there. Blocks until the file is there, at most for
  * the deadline of the options. TIMEOUT: it may still be written. INVALID_RANK: this rank is no server.
- * INVALID_BUFFER: folder is NULL. INVALID_REQUEST: it is saving. NO_SPACE: the disk is full. SYSTEM:
+ * INVALID_BUFFER: folder is NULL. INVALID_OPTIONS: it is empty. INVALID_REQUEST: it is saving. NO_SPACE: the disk is full. SYSTEM:
  * the folder is not there, or cannot be written. Then the old file stays. NO_MEMORY. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_save(struct tutti_server *server,
                                                              const char *folder);

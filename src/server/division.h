@@ -22,6 +22,10 @@
 
 /* Tensors of fewer elements are not divided. */
 enum { DIVISION_WHOLE_BELOW = 1024 };
+/* What queue_bytes is at most: more than any machine has, and sums of sizes below it fit. */
+#define DIVISION_QUEUE_MAX (UINT64_C(1) << 52)
+/* Of each tensor in a message, at most. */
+enum { DIVISION_PADDING = 64 };
 
 struct division_table {
     char name[256];
@@ -74,6 +78,8 @@ static inline bool division_has_line(const struct server_division *division, int
 /* The elements of a dense tensor that a server has: `share` from `first` on, perhaps none. */
 void division_dense(const struct server_division *division, size_t table, int server,
                     uint64_t *first, uint64_t *share);
+/* The queue_bytes that a program which chooses none gets: `least`, and room for all dense tensors of any server in one call. */
+uint64_t division_queue_bytes(const struct server_division *division, uint64_t least);
 /* The server that has a row. */
 static inline int division_of_row(const struct server_division *division, uint64_t row)
 {

@@ -457,7 +457,7 @@ static enum tutti_status check_part(const char *who, const struct server_divisio
     if (table->is_rows && part->row_count > division->payload_max / sizeof(float) / table->width)
         return error_set(TUTTI_INVALID_COUNT,
                          "%s: parts[%zu] has %zu rows of '%s', too many for %" PRIu64
-                         " bytes (queue_bytes)",
+                         " bytes; raise queue_bytes, or use more calls",
                          who, p, part->row_count, table->name, division->payload_max);
     if (table->is_rows) TRY(check_rows(who, p, table, part));
     return call == WORKER_PULL || table->allows_nan ? TUTTI_OK : check_finite(who, p, table, part);

@@ -13,8 +13,6 @@ static const char WHO[] = "tutti_server_create";
 /* So one call can name all of them. */
 enum { TABLES_MAX = TUTTI_SERVER_PARTS };
 #define QUEUE_BYTES (UINT64_C(256) << 20)
-/* More than any machine has, and sums of sizes below it fit. */
-#define QUEUE_BYTES_MAX (UINT64_C(1) << 52)
 
 /* ---------------------------------------------------------------------------------------- ranks */
 
@@ -329,12 +327,14 @@ enum tutti_status server_setup_init(struct server_setup *setup,
     *setup = (struct server_setup){.averages = options->average != 0,
                                    .timeout_ns = options->timeout_ns,
                                    .serve_timeout_ns = options->serve_timeout_ns};
-    setup->division.payload_max = options->queue_bytes != 0 ? options->queue_bytes : QUEUE_BYTES;
-    if (setup->division.payload_max > QUEUE_BYTES_MAX)
-        setup->division.payload_max = QUEUE_BYTES_MAX;
     TRY(copy_ranks(setup, options, tutti_comm_size(comm)));
     TRY(copy_tables(setup, options));
     TRY(check_tables(setup, options));
+    setup->division.payload_max = options->queue_bytes != 0
+                                      ? options->queue_bytes
+                                      : division_queue_bytes(&setup->division, QUEUE_BYTES);
+    if (setup->division.payload_max > DIVISION_QUEUE_MAX)
+        setup->division.payload_max = DIVISION_QUEUE_MAX;
     const struct tutti_server_change mode = {
         .mode = options->mode, .staleness = options->staleness, .quorum = options->quorum};
     TRY(server_rule_of(WHO, &mode, setup->division.worker_count, &setup->rule));
@@ -394,8 +394,8 @@ enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
     if (status != TUTTI_OK) return error_set(status, "%s", message);
     if (exchanged != TUTTI_OK) return exchanged;
     if (culprit >= 0)
-        return error_set(theirs, "%s: rank %d failed: %s; its own message says why", what, culprit,
-                         tutti_status_text(theirs));
+        return error_set(theirs, "%s: rank %d failed with %s; its own message says why", what,
+                         culprit, tutti_status_name(theirs));
     if (other >= 0)
         return error_set(TUTTI_MISMATCH, "%s: rank %d gave %s that differ from those of rank 0",
                          what, other, names[differs]);

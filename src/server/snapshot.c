@@ -1,5 +1,6 @@
 #include "server/snapshot.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -49,6 +50,8 @@ static void write_head(unsigned char *head, const struct tables *tables,
 static enum tutti_status name_file(const char *folder, const struct snapshot_part *part,
                                    char path[static PATH_BYTES])
 {
+    if (folder[0] == '\0')
+        return error_set(TUTTI_INVALID_OPTIONS, "the name of the folder is empty");
     const int length = snprintf(path, PATH_BYTES, "%s/server-%d-of-%d.tables", folder, part->server,
                                 part->server_count);
     if (length > 0 && length < PATH_BYTES - FILE_MARK_SIZE - 8) return TUTTI_OK;
@@ -226,13 +229,41 @@ static enum tutti_status read_file(FILE *file, const char *path, struct tables *
     return status;
 }
 
+/* How many servers have saved in a folder, as the name of a file there says; 0: there is no such file. */
+static int find_server_count(const char *folder)
+{
+    int found = 0;
+    DIR *const entries = opendir(folder);
+    if (entries == NULL) return 0;
+    for (const struct dirent *entry; found == 0 && (entry = readdir(entries)) != NULL;) {
+        int server, count, end = 0;
+        if (sscanf(entry->d_name, "server-%9d-of-%9d.tables%n", &server, &count, &end) == 2 &&
+            end > 0 && count > 0 && entry->d_name[end] == '\0')
+            found = count;
+    }
+    (void)closedir(entries);
+    return found;
+}
+
+/* With the number of servers, if that is what differs. */
+static enum tutti_status no_file(const char *folder, const char *path,
+                                 const struct snapshot_part *part)
+{
+    const enum tutti_status status = error_system("opening %s", path);
+    const int count = find_server_count(folder);
+    if (count == 0 || count == part->server_count) return status;
+    return error_set(TUTTI_INVALID_OPTIONS,
+                     "%s has the tables of %d servers, and here are %d; use as many as saved them",
+                     folder, count, part->server_count);
+}
+
 enum tutti_status snapshot_read(struct tables *tables, const char *folder,
                                 struct snapshot_part *part)
 {
     char path[PATH_BYTES];
     TRY(name_file(folder, part, path));
     FILE *const file = fopen(path, "re");
-    if (file == NULL) return error_system("opening %s", path);
+    if (file == NULL) return no_file(folder, path, part);
     const enum tutti_status status = read_file(file, path, tables, part);
     (void)fclose(file);
     return status;

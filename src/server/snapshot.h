@@ -21,11 +21,11 @@ struct snapshot_part {
 };
 
 /* Writes the tables. Nobody changes them meanwhile. Blocks as long as the file system does. SYSTEM (the
- * folder is not there), NO_SPACE: then the old file is there. NO_MEMORY. */
+ * folder is not there), NO_SPACE: then the old file is there. INVALID_OPTIONS: its name is empty. NO_MEMORY. */
 enum tutti_status snapshot_write(const struct tables *tables, const char *folder,
                                  const struct snapshot_part *part);
 /* Sets the tables, which have their initial values, and part->step. SYSTEM: there is no such file, or
- * it cannot be read. CORRUPT: it is not whole. INVALID_OPTIONS: it has other tables. NO_MEMORY. After a
+ * it cannot be read. CORRUPT: it is not whole. INVALID_OPTIONS: it has other tables, or the folder those of another number of servers. NO_MEMORY. After a
  * failure the tables are of no use. */
 enum tutti_status snapshot_read(struct tables *tables, const char *folder,
                                 struct snapshot_part *part);

@@ -102,7 +102,8 @@ static void other_tables_are_refused(void **state)
 {
     (void)state;
     expect_refused(WIDTH + 1, 2, TUTTI_INVALID_OPTIONS);
-    expect_refused(WIDTH, 3, TUTTI_SYSTEM); /* no such file */
+    expect_refused(WIDTH, 3, TUTTI_INVALID_OPTIONS); /* no such file */
+    assert_non_null(strstr(tutti_error_message(), "has the tables of 2 servers, and here are 3"));
 }
 
 static void set_byte(long at, int by)
@@ -145,6 +146,7 @@ static void a_folder_that_is_not_there_is_named(void **state)
     struct tables *const tables = make(WIDTH);
     assert_int_equal(snapshot_write(tables, "not there", &part), TUTTI_SYSTEM);
     assert_non_null(strstr(tutti_error_message(), "not there"));
+    assert_int_equal(snapshot_write(tables, "", &part), TUTTI_INVALID_OPTIONS); /* no file in / */
     tables_free(tables);
 }
 

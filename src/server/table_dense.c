@@ -1,6 +1,7 @@
 /* Dense shares: values in one piece of memory, so that they can be held while the table changes, and state in
  * another. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,8 +58,11 @@ enum tutti_status table_dense_init(struct table *table)
         table->state[0] = table_memory_take(&table->memory, state_bytes(table));
     if (table->values == NULL || table->versions == NULL ||
         (table->state_count > 0 && table->state[0] == NULL)) {
+        char what[64];
+        snprintf(what, sizeof what, "its share of %" PRIu64 " MiB",
+                 ((uint64_t)value_bytes(table) + state_bytes(table)) >> 20);
         table_dense_release(table);
-        return table_no_memory(table, "its share");
+        return table_no_memory(table, what);
     }
     for (unsigned s = 1; s < table->state_count; s++)
         table->state[s] = table->state[0] + s * stride_of(table);

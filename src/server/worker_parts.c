@@ -40,13 +40,16 @@ static enum tutti_status measure(const struct server_division *division, int ser
         if (fits) payload += (uint64_t)row_bytes + value_bytes;
         if (!fits || payload > division->payload_max)
             return error_set(TUTTI_INVALID_COUNT,
-                             "more than %llu bytes (queue_bytes) for one server",
+                             "more than %llu bytes for one server; raise queue_bytes, or use more "
+                             "servers or more calls",
                              (unsigned long long)division->payload_max);
     }
     request->payload_bytes = leg->payload_bytes = payload;
     if (request->kind == SERVER_PULL) leg->reply_bytes = server_reply_bytes(division, request, own);
     if (leg->reply_bytes > division->payload_max)
-        return error_set(TUTTI_INVALID_COUNT, "more than %llu bytes (queue_bytes) from one server",
+        return error_set(TUTTI_INVALID_COUNT,
+                         "more than %llu bytes from one server; raise queue_bytes, or use more "
+                         "servers or more calls",
                          (unsigned long long)division->payload_max);
     return TUTTI_OK;
 }

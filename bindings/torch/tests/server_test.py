@@ -7,6 +7,9 @@ import os
 
 os.environ["ATEN_CPU_CAPABILITY"] = "default"  # PyTorch's loops without fused operations, as servers have none
 
+import shutil
+import tempfile
+
 import numpy as np
 import torch
 
@@ -150,6 +153,36 @@ def expect_one_beginning(comm):
             assert not optimizer.is_worker or torch.equal(model.weight, torch.nn.Linear(30, 40).weight), mode
 
 
+def expect_a_later_run_to_begin_where_it_was_saved(comm):
+    """Not with the parameters that the model begins with; and the optimizer's moments are there, too."""
+    folder = comm.broadcast(np.frombuffer(tempfile.mkdtemp().ljust(200).encode(), np.uint8).copy(), root=0)
+    folder = folder.tobytes().decode().strip()
+    values = []
+    for load_folder in (None, folder):
+        torch.manual_seed(comm.rank)
+        words = tutti_torch.server.Embedding(9, 30, optimizer=server.SGD(1.0), initial=1.0)
+        model = torch.nn.ModuleDict({"words": words, "head": torch.nn.Linear(30, 40)})
+        with tutti_torch.server.Optimizer(
+            model, comm, server.SGD(0.1, momentum=0.9), timeout=30, load_folder=load_folder
+        ) as optimizer:
+            for _ in range(2 if optimizer.is_worker else 0):
+                values.append(model["head"].bias.detach().clone())
+                model["head"](words(torch.tensor([3]))).sum().backward()
+                optimizer.step()
+            values.append(model["head"].bias.detach().clone())
+            comm.barrier()
+            if optimizer.server.is_server:
+                optimizer.save(folder)
+            comm.barrier()
+    if comm.rank == 0:
+        shutil.rmtree(folder)
+    else:
+        assert torch.equal(values[2], values[3]), "the later run begins with other parameters"
+        gradient, steps = 2.0, [values[i] - values[i + 1] for i in (0, 1, 3, 4)]  # of two workers
+        for i, moment in enumerate((1, 1.9, 2.71, 3.439)):
+            assert torch.allclose(steps[i], torch.full((40,), 0.1 * gradient * moment), atol=1e-5), (i, steps[i])
+
+
 def expect_a_refused_step_to_keep_its_gradients(comm):
     words = tutti_torch.server.Embedding(9, 2, optimizer=server.SGD(1.0), initial=0.0)
     model = torch.nn.ModuleDict({"words": words, "head": torch.nn.Linear(2, 1)})
@@ -218,6 +251,7 @@ def expect_no_call_without_a_server():
 with tutti.init() as comm:
     expect_no_call_without_a_server()
     expect_one_beginning(comm)
+    expect_a_later_run_to_begin_where_it_was_saved(comm)
     expect_a_step_that_timed_out_to_go_on(comm)
     expect_models_of_many_tensors_to_step(comm)
     expect_a_refused_step_to_keep_its_gradients(comm)

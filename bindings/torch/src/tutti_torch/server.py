@@ -83,8 +83,9 @@ class Optimizer:
 
     `optimizer`: what servers do with gradients (tutti.server.SGD and others); an Embedding brings its own. `encoding`: how
     gradients travel, such as "bfloat16". Further options are those of tutti.server.Server: servers, workers, mode,
-    staleness, quorum, average, timeout, serve_timeout. Collective. All workers begin with the parameters of the lowest of them; servers
-    compute in float32, whatever dtype the model has.
+    staleness, quorum, average, queue_bytes, timeout, serve_timeout, backups, load_folder. Collective. All workers begin with the
+    parameters of the lowest of them, or with load_folder with those that save() wrote; servers compute in float32, whatever
+    dtype the model has.
     """
 
     def __init__(
@@ -114,21 +115,22 @@ class Optimizer:
         self.server = server.Server(comm, tables, mode="asynchronous", **options)
         for module in self._embeddings.values():
             module._server = self.server if self.is_worker else None
-        self._begin(comm, self.is_worker and _is_lowest(comm, options), {"mode": "synchronous", **mode})
+        is_setter = options.get("load_folder") is None and self.is_worker and _is_lowest(comm, options)
+        self._begin(comm, is_setter, {"mode": "synchronous", **mode})
 
-    def _begin(self, comm: Communicator, is_lowest: bool, mode: Dict[str, Any]) -> None:
-        """In every mode, the lowest worker's parameters are on all servers before another worker pulls. Until then no worker
-        waits for another in a clock: a quorum might not come about."""
-        if is_lowest:
+    def _begin(self, comm: Communicator, is_setter: bool, mode: Dict[str, Any]) -> None:
+        """In every mode, the setter's parameters are on all servers before another worker pulls. Until then no worker
+        waits for another in a clock: a quorum might not come about. Without a setter, servers have loaded theirs."""
+        if is_setter:
             self.server.set({name: _numbers(p).flatten().numpy() for name, p in self._parameters.items()})
         if self.is_worker:
             self.server.tick()
-        if is_lowest:
+        if is_setter:
             self.pull()  # waits for its update on each server
         comm.barrier()
         if self.is_worker:
             self.server.change_mode(**mode)
-        if self.is_worker and not is_lowest:
+        if self.is_worker and not is_setter:
             self.pull()
 
     @property
@@ -166,6 +168,10 @@ class Optimizer:
     def pull(self) -> None:
         """Takes the parameters as servers have them now."""
         self._store(self.server.pull(dict.fromkeys(self._parameters)))
+
+    def save(self, folder: str) -> None:
+        """Saves this server's part of the tables, for load_folder; as tutti.server.Server.save()."""
+        self.server.save(folder)
 
     def _store(self, values: Dict[str, Any]) -> None:
         with torch.no_grad():
