@@ -160,7 +160,9 @@ static void publish(struct serve *serve)
     serve->is_over = is_over;
     serve->silent = silent;
     serve->silent_since_ns = silent >= 0 ? serve->workers[silent].heard_ns : 0;
-    serve->result = serve->broken;
+    /* A spare that has failed leaves the tables as they are. */
+    serve->result =
+        serve->map.seats[serve->config.seat].state >= SEAT_FULL ? serve->broken : TUTTI_OK;
     pthread_cond_broadcast(&serve->changed);
     pthread_mutex_unlock(&serve->lock);
 }

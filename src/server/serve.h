@@ -1,5 +1,6 @@
 /* serve.h - a seat: one thread that answers all workers about one share of the tables, and takes the
- * steps. A server has one seat, or two: its own share, and the backup of another server's (division.h).
+ * steps. A server has a seat for its own share, one for the backup of another server's, and spare ones, which
+ * have no share until a server dies (division.h, serve_fill.c).
  *
  *     worker ──push, set──► open update ──tick──► ended update ──┐
  *                                                                │ HAS, from each seat
@@ -37,15 +38,15 @@ struct serve;
 
 struct serve_config {
     const struct server_division *division; /* outlives the server */
-    struct tables *tables;                  /* becomes the server's; in the order of the division */
+    struct tables *tables; /* becomes the server's; in the order of the division; of a spare
+                                               without elements */
     struct worker_clock_rule rule;
     bool averages;
     int seat;                /* its number */
     int rank;                /* in the communicator of the application, for the log */
     const int *worker_ranks; /* in that communicator; these two outlive the server */
     const int *server_ranks;
-    /* Of this seat with each worker, and with other seats, by their numbers: a seat of share 0 with each,
-     * the other seats with those of share 0; NULL: none. They become the seat's, but for those of
+    /* Of this seat with each worker, and with other seats, by their numbers (division_has_line); NULL: none. They become the seat's, but for those of
      * this rank alone (line.h). In a communicator of two seats the lower one is rank 0. */
     struct tutti_comm **worker_comms;
     struct tutti_comm **seat_comms;

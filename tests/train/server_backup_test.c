@@ -182,7 +182,7 @@ static bool is_told_why(const struct run *run, enum tutti_status status)
 static int clocks_of(const struct run *run, int rank)
 {
     if (rank == run->leaver) return run->leaver_clocks;
-    return run->spares > 0 ? CLOCKS_WITH_SPARES : CLOCKS;
+    return run->seed >= SPARES_FROM ? CLOCKS_WITH_SPARES : CLOCKS;
 }
 
 static int works(struct tutti_server *server, struct run *run, int rank)
@@ -204,7 +204,7 @@ static int works(struct tutti_server *server, struct run *run, int rank)
             return 0;
         }
         tell(run, "clock", "");
-        if (run->spares > 0) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        if (run->seed >= SPARES_FROM) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
         if (run->mode == TUTTI_SERVER_SYNCHRONOUS) {
             RANKS_EXPECT(step.number == (uint64_t)clock + 1);
             take(&ledger, run, members, step.member_count, clock);
@@ -266,7 +266,7 @@ static int counts(struct tutti_server *server, struct run *run, int rank)
             status = tutti_server_change_mode(server, &change, NULL);
         if (status != TUTTI_OK) return ends_early(run, rank, status);
         tell(run, "clock", "");
-        if (run->spares > 0) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        if (run->seed >= SPARES_FROM) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
         for (int s = 0; s < run->servers; s++)
             for (int other = 0; other < run->size; other++) {
                 const float count = -dense[element_of(run, s, other)];
@@ -539,14 +539,15 @@ static void each_acknowledged_push_counts_once_whoever_dies(void **state)
     for (uint64_t seed = 1; seed <= runs; seed++) assert_true(is_good(seed));
 }
 
-/* Without deaths: the same values on ranks that are servers and workers. */
+/* Without deaths: the same values on ranks that are servers and workers, and with spares. */
 static void backups_change_no_bit(void **state)
 {
     (void)state;
-    for (int both = 0; both <= 1; both++) {
+    for (int kind = 0; kind <= 2; kind++) {
         struct run *const run = ranks_share(sizeof *run);
         *run = (struct run){.seed = 5, .servers = 3, .workers = 2, .size = 5, .leaver = -1};
-        run->works_on_servers = both;
+        run->works_on_servers = kind > 0;
+        run->spares = kind;
         expect_good(5, RANKS_DEFAULT, takes_part, run);
     }
 }
