@@ -61,6 +61,6 @@ for step in loop:
         optimizer.step()
         if step.rank == 0 and (step.number + 1) % 10 == 0:
             print(f"step {step.number + 1} loss {mean.item():.9f}, {step.size} ranks", flush=True)
-if step.rank == 0:
+if loop.comm.rank == 0:  # not step.rank: a rank that rests from the first step on has had no step
     print(loop.report(), flush=True)
 loop.close()

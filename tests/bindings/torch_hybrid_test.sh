@@ -25,7 +25,7 @@ TUTTI_TORCH_BACKEND=python losses tutti >"$work/tutti"
 paste -d ' ' "$work/gloo" "$work/tutti" | awk '$2 != $6 || ($4 - $8) ^ 2 > (1e-4 * $4) ^ 2 { print "differs:", $0; failed = 1 } END { exit failed }'
 
 run() {
-    timeout -k 1 250 tutti-run -n 4 --no-prefix --elastic 2 "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
+    timeout -k 1 250 tutti-run -n "${ranks:-4}" --no-prefix --elastic 2 "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
     grep '^step' "$work/log"
 }
 has() { grep -q "$1" "$work/log" || { echo "no line '$1'"; cat "$work/log"; exit 1; }; }
@@ -40,3 +40,7 @@ has '^ranks died: 2, processes joined: 2'
 timeout -k 1 250 tutti-run -n 4 --no-prefix --elastic 2 --restarts 1 "$python" -W ignore "$TUTTI_ROOT/bindings/torch/tests/hybrid_late.py" \
     >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 has '^both replicas are whole and alike$'
+
+# Three ranks are one replica, and a rank that rests until the end.
+found=$(ranks=3 run "${example[@]}" --steps 10)
+[[ $found == *'step 10 '*' 2 ranks' && $(grep -c '^goodput' "$work/log") == 1 ]] || { cat "$work/log"; exit 1; }

@@ -41,6 +41,16 @@ def ranks_that_rested_come_after_those_with_the_state():
     assert all(place.lacks_state for place in places([(0, 3), (1, 7), (0, 7), NEW], 7, 2))
 
 
+def a_lost_shard_is_named():
+    for said, words in (([(0, 7), (0, 7)], "had shard 1 have died"), ([(0, 7)], "a replica needs 2 ranks, and the team has 1")):
+        try:
+            _place(0, said, 7, 2)
+        except tutti.RankFailed as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(said)
+
+
 def a_lost_shard_is_an_error_on_all_ranks():
     for said in ([(0, 7), (0, 7)], [(0, 7), (0, 7), NEW], [(0, 7), (1, 3)]):
         for rank in range(len(said)):

@@ -88,6 +88,9 @@ class _ReplicaGroup(TuttiGroup):
     def fail(self, error: tutti.Error) -> None:
         self._loop._fail(error)
 
+    def shutdown(self) -> None:
+        """The communicators are the loop's, which closes them. A rank that has always rested never had any."""
+
     def _issue(self, function: Any, arguments: Any, options: Any, outputs: Any, keep: Any, copies: Any) -> Work:
         if self._loop.failure is not None:
             return finished(outputs)
@@ -160,8 +163,11 @@ def _place(rank: int, said: Sequence[Tuple[int, int]], step: int, count: int) ->
     members = [sorted((other for other, its in enumerate(shards) if its == shard), key=lambda other: (not has_state(other), other))
                for shard in range(count)]
     replicas = min(len(of_shard) for of_shard in members)
+    if replicas == 0 and len(said) < count:
+        raise _lost(f"a replica needs {count} ranks, and the team has {len(said)}")
     if replicas == 0:
-        raise _lost(f"{len(said)} ranks are left, which are no whole replica of {count} shards")
+        gone = ", ".join(str(shard) for shard, of_shard in enumerate(members) if not of_shard)
+        raise _lost(f"all ranks that had shard {gone} have died; the team has {len(said)} ranks with other shards")
     if step > 0 and not all(has_state(of_shard[0]) for of_shard in members):
         raise _lost("all ranks that had the state of a shard have died")
     replica = members[shards[rank]].index(rank)
@@ -345,6 +351,11 @@ class Loop:
             if comm is not None:
                 comm.close()
         self._within = self._across = self._place = None
+
+    @property
+    def comm(self) -> tutti.Communicator:
+        """The communicator of the team, with the ranks that rest; another when step.generation has changed."""
+        return self._loop.comm
 
     @property
     def failure(self) -> Optional[tutti.Error]:
