@@ -10,7 +10,9 @@
 
 enum {
     LOOKS_EACH_WINDOW = 10,
-    WITNESS_SHARE = 64, /* of 255, see elastic_table.h: the default late_share_max */
+    FAILURE_WINDOWS = 10, /* between two failures that count together */
+    WITNESS_SHARE =
+        40, /* of 255, see elastic_table.h; less than the default late_share_max, which is of a window without agreements */
     PROBES = 4,
     PROBE_BYTES = 1 << 20, /* from each rank to each other, unless there are many ranks */
     PROBE_BYTES_ALL = 1 << 26
@@ -22,6 +24,8 @@ struct elastic_sick_rank {
     struct tutti_signs seen;   /* of this communicator */
     uint64_t held_ns, corrupt; /* of those before */
     bool is_probed;            /* data came changed in a probe */
+    int failures;              /* because of data from it, which came changed */
+    uint64_t failed_ns;        /* the last of them */
     enum tutti_cause verdict;
 };
 
@@ -52,7 +56,6 @@ void elastic_sick_forget(struct tutti_elastic *e)
     e->choice_is_due = false; /* the process that has joined knows nothing of it */
     if (sick == NULL || sick->ranks == NULL) return;
     memset(sick->ranks, 0, (size_t)sick->size * sizeof *sick->ranks);
-    sick->failures = 0;
 }
 
 enum tutti_status elastic_sick_follow(struct tutti_elastic *e)
@@ -75,7 +78,6 @@ enum tutti_status elastic_sick_follow(struct tutti_elastic *e)
     sick->ranks = calloc((size_t)e->place.size, sizeof *sick->ranks);
     sick->chosen = calloc((size_t)e->place.size, sizeof *sick->chosen);
     sick->size = sick->ranks != NULL && sick->chosen != NULL ? e->place.size : 0;
-    sick->failures = 0;
     if (sick->size > 0) return TUTTI_OK;
     return error_set(TUTTI_NO_MEMORY, "tutti_elastic_begin: no memory for %d ranks", e->place.size);
 }
@@ -100,19 +102,20 @@ static void judge(struct tutti_elastic *e, int number)
     rank->verdict = tutti_exclude_judge(&e->sick->policy, &rank->history, &signs);
 }
 
-/* A step that fails again and again because this rank gets changed data from another is a verdict on that one.
- * What others report of it is no evidence of this rank's own. */
-static void judge_failure(struct tutti_elastic *e, enum tutti_status done)
+/* If calls fail again and again because this rank gets changed data from another, that is a verdict on that one. What
+ * others report of it is no evidence of this rank's own. */
+static void judge_failure(struct tutti_elastic *e, enum tutti_status done, uint64_t now_ns)
 {
     struct elastic_sick *const sick = e->sick;
     struct tutti_failure failure = {.size_bytes = sizeof failure};
-    sick->failures = done == TUTTI_CORRUPT ? sick->failures + 1 : 0;
-    if (sick->failures < e->options.attempt_max ||
-        tutti_comm_failure(e->comm, &failure) != TUTTI_OK || failure.status != TUTTI_CORRUPT)
+    if (done != TUTTI_CORRUPT || tutti_comm_failure(e->comm, &failure) != TUTTI_OK ||
+        failure.status != TUTTI_CORRUPT || failure.reporter != e->place.rank ||
+        failure.culprit < 0 || failure.culprit >= sick->size || failure.culprit == e->place.rank)
         return;
-    if (failure.reporter == e->place.rank && failure.culprit >= 0 && failure.culprit < sick->size &&
-        failure.culprit != e->place.rank)
-        sick->ranks[failure.culprit].verdict = TUTTI_CAUSE_CORRUPT;
+    struct elastic_sick_rank *const rank = &sick->ranks[failure.culprit];
+    if (now_ns - rank->failed_ns > FAILURE_WINDOWS * window_of(&sick->policy)) rank->failures = 0;
+    rank->failed_ns = now_ns;
+    if (++rank->failures >= e->options.attempt_max) rank->verdict = TUTTI_CAUSE_CORRUPT;
 }
 
 bool elastic_sick_look(struct tutti_elastic *e, enum tutti_status done)
@@ -126,7 +129,7 @@ bool elastic_sick_look(struct tutti_elastic *e, enum tutti_status done)
         for (int r = 0; r < sick->size; r++)
             if (r != e->place.rank) judge(e, r);
     }
-    judge_failure(e, done);
+    judge_failure(e, done, now_ns);
     for (int r = 0; r < sick->size; r++)
         is_healthy = is_healthy && sick->ranks[r].verdict == TUTTI_CAUSE_NONE;
     return is_healthy;

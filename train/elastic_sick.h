@@ -45,7 +45,6 @@ struct elastic_sick {
     int *chosen;                     /* room for all of them */
     int size, chosen_count;
     uint64_t next_look_ns;
-    int failures; /* with CORRUPT, in a row */
     enum tutti_cause cause;
 };
 
