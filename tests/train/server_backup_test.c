@@ -4,7 +4,8 @@
  *
  *     server_backup_test                        what CI runs; with TUTTI_LONG more
  *     server_backup_test --runs N [--seed S]    as many as you like; stops at the first that fails
- *     server_backup_test --plan S               what the run of a seed is, as JSON; from a million on, servers have spares
+ *     server_backup_test --plan S               what the run of a seed is, as JSON; from a million on, servers have spares,
+ *                                               and from two million on they die slowly, as is right between hosts
  *     server_backup_test --rank S               takes part in it as the rank that a launcher gave it, and says on
  *                                               standard output what happens: for bench/server_faults.py
  *
@@ -30,6 +31,8 @@
 #include "tutti/server.h"
 
 #define SPARES_FROM UINT64_C(1000000) /* seeds of runs in which servers die late, and have spares */
+#define SLOW_FROM UINT64_C(2000000)
+enum { SLOWER = 8 };
 enum { CLOCKS_WITH_SPARES = 200, NAP_NS = 4000000 };
 enum { WIDTH = 3000, ROWS = 50, ROW_WIDTH = 4, PUSHED_ROWS = 8, RANKS_MAX = 8, CLOCKS = 15 };
 enum { DENSE, WORDS, TABLES };
@@ -179,6 +182,13 @@ static bool is_told_why(const struct run *run, enum tutti_status status)
     return status == TUTTI_PROC_FAILED && names && may;
 }
 
+/* The time in which servers die one after the other. */
+static void nap(const struct run *run)
+{
+    const long ns = NAP_NS * (run->seed >= SLOW_FROM ? SLOWER : 1);
+    if (run->seed >= SPARES_FROM) nanosleep(&(struct timespec){0, ns}, NULL);
+}
+
 static int clocks_of(const struct run *run, int rank)
 {
     if (rank == run->leaver) return run->leaver_clocks;
@@ -204,7 +214,7 @@ static int works(struct tutti_server *server, struct run *run, int rank)
             return 0;
         }
         tell(run, "clock", "");
-        if (run->seed >= SPARES_FROM) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        nap(run);
         if (run->mode == TUTTI_SERVER_SYNCHRONOUS) {
             RANKS_EXPECT(step.number == (uint64_t)clock + 1);
             take(&ledger, run, members, step.member_count, clock);
@@ -266,7 +276,7 @@ static int counts(struct tutti_server *server, struct run *run, int rank)
             status = tutti_server_change_mode(server, &change, NULL);
         if (status != TUTTI_OK) return ends_early(run, rank, status);
         tell(run, "clock", "");
-        if (run->seed >= SPARES_FROM) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        nap(run);
         for (int s = 0; s < run->servers; s++)
             for (int other = 0; other < run->size; other++) {
                 const float count = -dense[element_of(run, s, other)];
@@ -404,7 +414,7 @@ static void tell_of_parts(struct tutti_server *server, const struct run *run, in
 {
     struct tutti_server_counters counters = {.size_bytes = sizeof counters};
     uint64_t before = 0;
-    if (run->spares == 0 || rank >= run->servers) return;
+    if (run->spares == 0 || is_worker(run, rank)) return;
     while (tutti_server_serve_for(server, 1000000) == TUTTI_IN_PROGRESS) {
         char alone[32];
         if (tutti_server_count(server, &counters) != TUTTI_OK || counters.parts_alone == before)
@@ -459,7 +469,7 @@ static void draw_with_spares(struct run *run)
     for (int i = 0; i < deaths; i++) {
         int victim = (int)(drawn(run, 20 + (uint64_t)i) % (uint64_t)run->servers);
         while (run->kill_us[victim] > 0) victim = (victim + 1) % run->servers;
-        run->kill_us[victim] = at;
+        run->kill_us[victim] = at * (run->seed >= SLOW_FROM ? SLOWER : 1);
         at += drawn(run, 40) % 4 == 0 ? 20000 : 200000;
         at += drawn(run, 30 + (uint64_t)i) % 400000;
     }
