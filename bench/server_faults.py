@@ -46,7 +46,7 @@ from layouts import CLUSTER, ROOT, Cluster, share
 PATIENCE_S = 90
 STOP_S = 15  # at most, so that no deadline of the ranks passes
 STILL_S = 1.0
-SPARES_FROM = 1000000  # the seeds of runs with spares
+SPARES_FROM, SLOW_FROM = 1000000, 2000000  # the seeds of runs with spares, on one host and on several
 PROGRAM = os.path.join(os.environ.get("TUTTI_BUILD", os.path.join(ROOT, "build")), "tests", "tests_train_server_backup_test")
 
 # ----------------------------------------------------------------------------------------------------------- a run
@@ -339,7 +339,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         cluster = Cluster(folder, options.hosts, 1000) if options.hosts else None
         try:
-            first = options.seed + (SPARES_FROM if options.spares else 0)
+            first = options.seed + (0 if not options.spares else SLOW_FROM if options.hosts else SPARES_FROM)
             for seed in range(first, first + options.runs):
                 runs.append(make_run(seed, options, secret))
                 line = json.dumps(runs[-1])

@@ -195,10 +195,9 @@ struct tutti_server_options {
     }
 
 /* Makes a parameter server of the ranks of comm: a communicator for each worker and server, and
- * for server 0 and each other server; with backups about twice as many, with spares more. Tutti copies the options
- * and what they point to. comm may be freed afterwards, and may fail. Collective over comm; blocks
- * like tutti_comm_create for
- * each of these communicators. Servers answer from then on. On failure *server is NULL:
+ * for server 0 and each other server; with backups about twice as many, with spares more. Tutti
+ * copies the options and what they point to. comm may be freed afterwards, and may fail. Collective
+ * over comm; blocks like tutti_comm_create for each of these communicators. Servers answer from then on. On failure *server is NULL:
  * INVALID_COMM, INVALID_OPTIONS, INVALID_DTYPE, MISMATCH (ranks gave different options),
  * NO_MEMORY, or a status of tutti_comm_group. With load_folder: SYSTEM (a file is not there), CORRUPT
  * (it is not whole), INVALID_OPTIONS (it has other tables, or those of another number of servers), MISMATCH (parts are of different steps). */
@@ -387,7 +386,7 @@ struct tutti_server_step {
 };
 /* Fills *step, and the ranks (in comm) of its members, increasing, as many as rank_capacity
  * allows. number: a step, or 0 for the step of this worker's last update. Server 0 remembers the
- * last 512 steps. ranks may be NULL with capacity 0. Only workers; blocks until server 0 has
+ * last 512 steps; a spare that has taken its place, those since it was a backup. ranks may be NULL with capacity 0. Only workers; blocks until server 0 has
  * answered, at most for the deadline of the options. INVALID_COUNT: there is no such step, or
  * not any more. Otherwise as tutti_server_push. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_step_read(struct tutti_server *server,
@@ -406,7 +405,7 @@ struct tutti_server_counters {
     uint64_t duplicates; /* a server: requests that came again, and were not applied again */
     uint64_t refused; /* a server: requests that made no sense, and ended a worker's connection */
     uint64_t workers; /* a server: workers that are left, now */
-    uint64_t parts_alone; /* a server, with `spares`: parts of the tables that one server alone has, now */
+    uint64_t parts_alone; /* a server, with `spares`: parts that one server alone has, now */
 };
 /* Fills *counters with what this rank of the server has done. Local; any thread; does not block.
  * INVALID_BUFFER: server or counters is NULL. INVALID_OPTIONS: counters->size_bytes is not set. */

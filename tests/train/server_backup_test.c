@@ -4,7 +4,8 @@
  *
  *     server_backup_test                        what CI runs; with TUTTI_LONG more
  *     server_backup_test --runs N [--seed S]    as many as you like; stops at the first that fails
- *     server_backup_test --plan S               what the run of a seed is, as JSON; from a million on, servers have spares
+ *     server_backup_test --plan S               what the run of a seed is, as JSON; from a million on, servers have spares,
+ *                                               and from two million on they die slowly, as is right between hosts
  *     server_backup_test --rank S               takes part in it as the rank that a launcher gave it, and says on
  *                                               standard output what happens: for bench/server_faults.py
  *
@@ -30,8 +31,11 @@
 #include "tutti/server.h"
 
 #define SPARES_FROM UINT64_C(1000000) /* seeds of runs in which servers die late, and have spares */
+#define SLOW_FROM UINT64_C(2000000)
+enum { SLOWER = 8 };
 enum { CLOCKS_WITH_SPARES = 200, NAP_NS = 4000000 };
-enum { WIDTH = 3000, ROWS = 50, ROW_WIDTH = 4, PUSHED_ROWS = 8, RANKS_MAX = 8, CLOCKS = 15 };
+enum { WIDTH = 3000, WIDTH_MAX = 500000 }; /* the largest share is copied in several pieces */
+enum { ROWS = 50, ROW_WIDTH = 4, PUSHED_ROWS = 8, RANKS_MAX = 8, CLOCKS = 15 };
 enum { DENSE, WORDS, TABLES };
 
 /* One run: servers are the first ranks, and the first of them may work, too. */
@@ -41,6 +45,7 @@ struct run {
     bool works_on_servers, is_told;
     enum tutti_server_mode mode;
     uint64_t kill_us[RANKS_MAX];      /* after the beginning; 0: never */
+    size_t width;                     /* of the dense tensor */
     int spares;                       /* of each server */
     int victims[2];                   /* killed one after the other, if there are spares */
     _Atomic int phase;                /* so many are dead, or will be at once */
@@ -78,11 +83,13 @@ static bool is_worker(const struct run *run, int rank)
 static enum tutti_status begin(const struct run *run, struct tutti_comm *comm,
                                struct tutti_server **server)
 {
-    struct tutti_server_table tables[TABLES] = {TUTTI_SERVER_TABLE_INIT("dense", 0, WIDTH),
+    struct tutti_server_table tables[TABLES] = {TUTTI_SERVER_TABLE_INIT("dense", 0, run->width),
                                                 TUTTI_SERVER_TABLE_INIT("words", ROWS, ROW_WIDTH)};
     struct tutti_server_options options = TUTTI_SERVER_OPTIONS_INIT;
     int workers[RANKS_MAX];
     for (int t = 0; t < TABLES; t++) tables[t].rate = 1;
+    tables[WORDS].optimizer = TUTTI_SERVER_MOMENTUM;
+    tables[WORDS].momentum = 0.5;
     for (int rank = 0; rank < run->size; rank++)
         if (is_worker(run, rank)) workers[options.worker_count++] = rank;
     options.worker_ranks = workers;
@@ -113,42 +120,55 @@ static int64_t row_of(const struct run *run, int rank, int clock, int i)
 }
 
 struct ledger {
-    float dense[WIDTH];
-    int64_t words[ROWS]; /* whole numbers: of each element of the row */
+    float dense[WIDTH_MAX];
+    float words[ROWS], momentum[ROWS]; /* of each element of the row */
 };
 
 /* A step with the updates of these ranks, all of the same clock. */
 static void take(struct ledger *ledger, const struct run *run, const int *ranks, size_t count,
                  int clock)
 {
-    for (size_t i = 0; i < WIDTH; i++) {
+    float sums[ROWS] = {0};
+    for (size_t i = 0; i < run->width; i++) {
         float sum = value_of(run, ranks[0], clock, i);
         for (size_t r = 1; r < count; r++) sum += value_of(run, ranks[r], clock, i);
         ledger->dense[i] += -1.0f * sum;
     }
     for (size_t r = 0; r < count; r++)
         for (int i = 0; i < PUSHED_ROWS; i++)
-            ledger->words[row_of(run, ranks[r], clock, i)] -= ranks[r] + 1;
+            sums[row_of(run, ranks[r], clock, i)] += (float)(ranks[r] + 1);
+    for (int row = 0; row < ROWS; row++) {
+        if (sums[row] == 0) continue;
+        ledger->momentum[row] = 0.5f * ledger->momentum[row] + sums[row];
+        ledger->words[row] += -1.0f * ledger->momentum[row];
+    }
 }
 
-static bool is_as_in(const struct ledger *ledger, const float *dense, float words[ROWS][ROW_WIDTH])
+static bool is_as_in(const struct ledger *ledger, const struct run *run, const float *dense,
+                     float words[ROWS][ROW_WIDTH])
 {
-    if (memcmp(ledger->dense, dense, sizeof ledger->dense) != 0) return false;
+    if (memcmp(ledger->dense, dense, run->width * sizeof *dense) != 0) return false;
     for (int row = 0; row < ROWS; row++)
         for (int c = 0; c < ROW_WIDTH; c++)
-            if (words[row][c] != (float)ledger->words[row]) return false;
+            if (words[row][c] != ledger->words[row]) return false;
     return true;
 }
 
 /* ------------------------------------------------------------------------------------- the workers */
 
+/* What a worker computes with. */
+struct scratch {
+    float dense[WIDTH_MAX], mine[WIDTH_MAX], words[ROWS][ROW_WIDTH];
+    struct ledger ledger;
+};
+
 /* Two pushes, a tick and a pull; sometimes all at once. */
 static enum tutti_status work(struct tutti_server *server, const struct run *run, int rank,
-                              int clock, float *dense, float words[ROWS][ROW_WIDTH])
+                              int clock, struct scratch *scratch)
 {
-    static _Thread_local float mine[WIDTH], rows[PUSHED_ROWS][ROW_WIDTH];
+    float *const mine = scratch->mine, rows[PUSHED_ROWS][ROW_WIDTH];
     int64_t numbers[PUSHED_ROWS], all[ROWS];
-    for (size_t i = 0; i < WIDTH; i++) mine[i] = value_of(run, rank, clock, i);
+    for (size_t i = 0; i < run->width; i++) mine[i] = value_of(run, rank, clock, i);
     for (int i = 0; i < PUSHED_ROWS; i++) {
         numbers[i] = row_of(run, rank, clock, i);
         for (int c = 0; c < ROW_WIDTH; c++) rows[i][c] = (float)(rank + 1);
@@ -156,7 +176,8 @@ static enum tutti_status work(struct tutti_server *server, const struct run *run
     for (int row = 0; row < ROWS; row++) all[row] = row;
     const struct tutti_server_part push[] = {{DENSE, NULL, 0, mine},
                                              {WORDS, numbers, PUSHED_ROWS, rows}};
-    const struct tutti_server_part pull[] = {{DENSE, NULL, 0, dense}, {WORDS, all, ROWS, words}};
+    const struct tutti_server_part pull[] = {{DENSE, NULL, 0, scratch->dense},
+                                             {WORDS, all, ROWS, scratch->words}};
     if (clock % 3 == 0) return tutti_server_push_pull(server, push, 2, pull, 2, NULL);
     enum tutti_status status = tutti_server_push(server, push, 1, NULL);
     if (status == TUTTI_OK) status = tutti_server_push(server, push + 1, 1, NULL);
@@ -179,21 +200,25 @@ static bool is_told_why(const struct run *run, enum tutti_status status)
     return status == TUTTI_PROC_FAILED && names && may;
 }
 
+/* The time in which servers die one after the other. */
+static void nap(const struct run *run)
+{
+    const long ns = NAP_NS * (run->seed >= SLOW_FROM ? SLOWER : 1);
+    if (run->seed >= SPARES_FROM) nanosleep(&(struct timespec){0, ns}, NULL);
+}
+
 static int clocks_of(const struct run *run, int rank)
 {
     if (rank == run->leaver) return run->leaver_clocks;
     return run->seed >= SPARES_FROM ? CLOCKS_WITH_SPARES : CLOCKS;
 }
 
-static int works(struct tutti_server *server, struct run *run, int rank)
+static int works(struct tutti_server *server, struct run *run, int rank, struct scratch *scratch)
 {
-    static _Thread_local float dense[WIDTH], words[ROWS][ROW_WIDTH];
-    static _Thread_local struct ledger ledger;
-    memset(&ledger, 0, sizeof ledger);
     for (int clock = 0; clock < clocks_of(run, rank); clock++) {
         struct tutti_server_step step = {.size_bytes = sizeof step};
         int members[RANKS_MAX];
-        enum tutti_status status = work(server, run, rank, clock, dense, words);
+        enum tutti_status status = work(server, run, rank, clock, scratch);
         if (status == TUTTI_OK)
             status = tutti_server_step_read(server, 0, members, RANKS_MAX, &step);
         if (status != TUTTI_OK) {
@@ -204,11 +229,11 @@ static int works(struct tutti_server *server, struct run *run, int rank)
             return 0;
         }
         tell(run, "clock", "");
-        if (run->seed >= SPARES_FROM) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        nap(run);
         if (run->mode == TUTTI_SERVER_SYNCHRONOUS) {
             RANKS_EXPECT(step.number == (uint64_t)clock + 1);
-            take(&ledger, run, members, step.member_count, clock);
-            RANKS_EXPECT(is_as_in(&ledger, dense, words));
+            take(&scratch->ledger, run, members, step.member_count, clock);
+            RANKS_EXPECT(is_as_in(&scratch->ledger, run, scratch->dense, scratch->words));
         }
     }
     tell(run, "done", "");
@@ -218,7 +243,7 @@ static int works(struct tutti_server *server, struct run *run, int rank)
 
 static int element_of(const struct run *run, int server, int rank)
 {
-    return server * (WIDTH / run->servers) + 10 + rank;
+    return server * ((int)run->width / run->servers) + 10 + rank;
 }
 
 /* Workers meet, so that all they pushed is in the tables; of each rank then, how often it is there. */
@@ -249,12 +274,12 @@ static int ends_early(struct run *run, int rank, enum tutti_status status)
 
 /* In other modes, which change meanwhile: each worker's update has the worker's own bit in an element of its
  * own. */
-static int counts(struct tutti_server *server, struct run *run, int rank)
+static int counts(struct tutti_server *server, struct run *run, int rank, struct scratch *scratch)
 {
-    static _Thread_local float dense[WIDTH], mine[WIDTH];
+    float *const dense = scratch->dense, *const mine = scratch->mine;
     const struct tutti_server_part push = {DENSE, NULL, 0, mine}, pull = {DENSE, NULL, 0, dense};
     /* Elements of each server's share. */
-    memset(mine, 0, sizeof mine);
+    memset(mine, 0, run->width * sizeof *mine);
     for (int s = 0; s < run->servers; s++) mine[element_of(run, s, rank)] = 1;
     for (int clock = 0; clock < clocks_of(run, rank); clock++) {
         struct tutti_server_change change = TUTTI_SERVER_CHANGE_INIT;
@@ -266,7 +291,7 @@ static int counts(struct tutti_server *server, struct run *run, int rank)
             status = tutti_server_change_mode(server, &change, NULL);
         if (status != TUTTI_OK) return ends_early(run, rank, status);
         tell(run, "clock", "");
-        if (run->seed >= SPARES_FROM) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        nap(run);
         for (int s = 0; s < run->servers; s++)
             for (int other = 0; other < run->size; other++) {
                 const float count = -dense[element_of(run, s, other)];
@@ -316,19 +341,18 @@ static void kill_next(struct run *run)
 
 /* The first worker kills a server, and the other one when the first has been replaced. Both compare what they
  * pull with the ledger, and go on for some clocks behind the second death. */
-static int works_while_servers_die(struct tutti_server *server, struct run *run, int rank)
+static int works_while_servers_die(struct tutti_server *server, struct run *run, int rank,
+                                   struct scratch *scratch)
 {
-    static float dense[WIDTH], words[ROWS][ROW_WIDTH];
-    static struct ledger ledger;
     int left = 5;
     for (int clock = 0; left > 0 && clock < 1000; clock++) {
         struct tutti_server_step step = {.size_bytes = sizeof step};
         int members[RANKS_MAX];
-        RANKS_EXPECT(work(server, run, rank, clock, dense, words) == TUTTI_OK);
+        RANKS_EXPECT(work(server, run, rank, clock, scratch) == TUTTI_OK);
         RANKS_EXPECT(tutti_server_step_read(server, 0, members, RANKS_MAX, &step) == TUTTI_OK);
         if (run->mode == TUTTI_SERVER_SYNCHRONOUS) {
-            take(&ledger, run, members, step.member_count, clock);
-            RANKS_EXPECT(is_as_in(&ledger, dense, words));
+            take(&scratch->ledger, run, members, step.member_count, clock);
+            RANKS_EXPECT(is_as_in(&scratch->ledger, run, scratch->dense, scratch->words));
         }
         if (rank == run->servers && clock >= 3) kill_next(run);
         left -= atomic_load(&run->phase) == 2;
@@ -344,14 +368,17 @@ static int takes_part_while_servers_die(struct tutti_comm *comm, int rank, int s
 {
     struct run *const run = context;
     struct tutti_server *server;
+    struct scratch *const scratch = calloc(1, sizeof *scratch);
     (void)seed, (void)size;
+    RANKS_EXPECT(scratch != NULL);
     atomic_store(&run->pids[rank], getpid());
     RANKS_EXPECT(begin(run, comm, &server) == TUTTI_OK);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     if (is_worker(run, rank))
-        RANKS_EXPECT(works_while_servers_die(server, run, rank) == 0);
+        RANKS_EXPECT(works_while_servers_die(server, run, rank, scratch) == 0);
     else
         RANKS_EXPECT(serves_and_tells(server, run, rank) == 0);
+    free(scratch);
     RANKS_EXPECT(tutti_server_free(server) == TUTTI_OK);
     return 0;
 }
@@ -371,6 +398,7 @@ static void a_spare_takes_the_place_of_a_dead_server(void **state)
         struct run *const run = ranks_share(sizeof *run);
         *run = (struct run){.seed = i, .servers = 3, .workers = 2, .size = 5, .leaver = -1};
         run->spares = 1;
+        run->width = i < 2 ? WIDTH_MAX : WIDTH;
         run->mode = i % 2 == 0 ? TUTTI_SERVER_SYNCHRONOUS : TUTTI_SERVER_BOUNDED;
         if (i < 2) run->mode = TUTTI_SERVER_SYNCHRONOUS;
         memcpy(run->victims, victims[i], sizeof victims[i]);
@@ -404,7 +432,7 @@ static void tell_of_parts(struct tutti_server *server, const struct run *run, in
 {
     struct tutti_server_counters counters = {.size_bytes = sizeof counters};
     uint64_t before = 0;
-    if (run->spares == 0 || rank >= run->servers) return;
+    if (run->spares == 0 || is_worker(run, rank)) return;
     while (tutti_server_serve_for(server, 1000000) == TUTTI_IN_PROGRESS) {
         char alone[32];
         if (tutti_server_count(server, &counters) != TUTTI_OK || counters.parts_alone == before)
@@ -428,7 +456,9 @@ static int takes_part(struct tutti_comm *comm, int rank, int size, uint64_t seed
     struct tutti_server *server;
     pthread_t killer;
     struct death death = {run, run->kill_us[rank]}; /* the rank lives until then */
+    struct scratch *const scratch = calloc(1, sizeof *scratch);
     (void)seed, (void)size;
+    RANKS_EXPECT(scratch != NULL);
     RANKS_EXPECT(begin(run, comm, &server) == TUTTI_OK);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     tell(run, "begun", "");
@@ -437,8 +467,9 @@ static int takes_part(struct tutti_comm *comm, int rank, int size, uint64_t seed
         RANKS_EXPECT(pthread_detach(killer) == 0);
     }
     if (is_worker(run, rank))
-        RANKS_EXPECT((run->mode == TUTTI_SERVER_SYNCHRONOUS ? works : counts)(server, run, rank) ==
-                     0);
+        RANKS_EXPECT((run->mode == TUTTI_SERVER_SYNCHRONOUS ? works : counts)(server, run, rank,
+                                                                              scratch) == 0);
+    free(scratch);
     tell_of_parts(server, run, rank);
     const enum tutti_status status = tutti_server_free(server);
     RANKS_EXPECT(status == TUTTI_OK ||
@@ -454,12 +485,13 @@ static void draw_with_spares(struct run *run)
     run->spares = 1 + (int)(drawn(run, 13) % 2);
     run->leaver = -1;
     run->works_on_servers = false;
+    run->width = drawn(run, 14) % 3 == 0 ? WIDTH_MAX : WIDTH;
     uint64_t at = 1 + drawn(run, 5) % 100000;
     const int deaths = run->spares == 1 ? 2 : run->servers - 1; /* one more finds no place left */
     for (int i = 0; i < deaths; i++) {
         int victim = (int)(drawn(run, 20 + (uint64_t)i) % (uint64_t)run->servers);
         while (run->kill_us[victim] > 0) victim = (victim + 1) % run->servers;
-        run->kill_us[victim] = at;
+        run->kill_us[victim] = at * (run->seed >= SLOW_FROM ? SLOWER : 1);
         at += drawn(run, 40) % 4 == 0 ? 20000 : 200000;
         at += drawn(run, 30 + (uint64_t)i) % 400000;
     }
@@ -470,7 +502,7 @@ static void draw(struct run *run, uint64_t seed)
     static const enum tutti_server_mode modes[] = {TUTTI_SERVER_SYNCHRONOUS,
                                                    TUTTI_SERVER_SYNCHRONOUS, TUTTI_SERVER_BOUNDED,
                                                    TUTTI_SERVER_ASYNCHRONOUS, TUTTI_SERVER_QUORUM};
-    *run = (struct run){.seed = seed};
+    *run = (struct run){.seed = seed, .width = WIDTH};
     run->servers = 2 + (int)(drawn(run, 1) % 3);
     run->workers = 1 + (int)(drawn(run, 2) % 3);
     run->size = run->servers + run->workers;
@@ -546,6 +578,7 @@ static void backups_change_no_bit(void **state)
     for (int kind = 0; kind <= 2; kind++) {
         struct run *const run = ranks_share(sizeof *run);
         *run = (struct run){.seed = 5, .servers = 3, .workers = 2, .size = 5, .leaver = -1};
+        run->width = WIDTH;
         run->works_on_servers = kind > 0;
         run->spares = kind;
         expect_good(5, RANKS_DEFAULT, takes_part, run);
@@ -592,7 +625,7 @@ static int names_whom_it_asked(struct tutti_comm *comm, int rank, int size, uint
                                void *context)
 {
     struct run *const run = context;
-    static float dense[WIDTH];
+    static float dense[WIDTH_MAX];
     const struct tutti_server_part pull = {DENSE, NULL, 0, dense};
     struct tutti_server *server;
     (void)seed, (void)size;
@@ -626,7 +659,7 @@ static void a_failure_names_the_server_that_was_asked(void **state)
                                           .outcomes = outcomes};
     (void)state;
     if (IS_THREAD_SANITIZED) skip(); /* children of fork() can start no threads */
-    *run = (struct run){.servers = 2, .workers = 1, .size = 3, .leaver = -1};
+    *run = (struct run){.servers = 2, .workers = 1, .size = 3, .width = WIDTH, .leaver = -1};
     assert_int_equal(ranks_run(3, &options, names_whom_it_asked, run), 2);
     assert_int_equal(outcomes[2].fate, RANKS_GOOD);
 }
