@@ -239,6 +239,17 @@ static bool look_at_clock(const struct training *t)
                     : now_s() - t->begin_s < t->settings->seconds;
 }
 
+/* The reason of each policy that wanted a change is a line. */
+static void print_reasons(double at_s, const char *reasons)
+{
+    for (const char *line = reasons; *line != '\0';) {
+        const int length = (int)strcspn(line, "\n");
+        printf("%6.2f s  %.*s\n", at_s, length, line);
+        line += length + (line[length] == '\n');
+    }
+    fflush(stdout);
+}
+
 /* All ranks observe at the same round, and end at the same observation. Returns whether to go on. */
 static bool observe(struct training *t)
 {
@@ -251,8 +262,7 @@ static bool observe(struct training *t)
     check(tutti_adapt_observe(t->adapt, &t->sample, &decision), "observing");
     if (decision.changed) {
         apply(t, tutti_adapt_current(t->adapt));
-        if (my_rank == 0) printf("%6.2f s  %s\n", now_s() - t->begin_s, decision.reason);
-        fflush(stdout);
+        if (my_rank == 0) print_reasons(now_s() - t->begin_s, decision.reason);
     }
     goes_on =
         most > 0 ? decision.call < (uint64_t)most : now_s() - t->begin_s < t->settings->seconds;

@@ -92,9 +92,10 @@ static enum tutti_status check_encoded(const struct division_table *table, uint3
     if (status == TUTTI_OK) {
         const size_t end = finite_end(elements, decoded);
         if (end < elements)
-            status = error_set(TUTTI_INVALID_BUFFER,
-                               "%g, a value for table '%s', is too large for its encoding",
-                               (double)values[end], table->name);
+            status =
+                error_set(TUTTI_INVALID_BUFFER, "%g, a value for table '%s', is too large for %s",
+                          (double)values[end], table->name,
+                          tutti_encoding_name((enum tutti_encoding)encoding));
     }
     free(decoded);
     return status;

@@ -3,10 +3,12 @@
     docs_blocks.py PAGE...      with TUTTI_BUILD and TUTTI_ROOT, and CC
 
 Marks are comments, which readers of the page do not see, on the line above a block:
-    <!-- run -->           a C block: compiled and run as one rank; a shell block: run; a console block: its lines
+    <!-- run -->           a C or Python block: compiled and run as one rank; a shell block: run; a console block: its lines
                            behind "$ " are run, and the others are their output
     <!-- run 4 -->         a C block under `tutti-run -n 4`
-    <!-- run 4: int x; --> declarations that the block needs and that are no news to its readers
+    <!-- run 4: int x; --> declarations that the block needs and that are no news to its readers; in a Python block
+                           statements
+    <!-- run has: A | B --> a console block of which the lines A and B matter alone, as shown and as printed
     <!-- compile: ... -->  a C block that is compiled in the same way and not run
     <!-- above -->         a C block that stands above main() of the next one
     <!-- frame -->         a C block with a main(), in which "/* example */" stands for the C blocks of the page that follow
@@ -14,7 +16,7 @@ Marks are comments, which readers of the page do not see, on the line above a bl
     <!-- file NAME -->     the block is a file of that name for the blocks that follow
 A block of text right behind a C or shell block is its output, without what goes to stderr.  Lines of ranks may come in
 any order; "..." in a line stands for anything.  A C block that calls a function of the header that the library does not have is skipped, and
-that is said.
+that is said; so is a Python block where NumPy, or PyTorch if it needs that, is not here.
 """
 import os
 import re
@@ -68,7 +70,9 @@ def read_blocks(page):
 
 def command(words, folder, stderr=subprocess.PIPE):
     environment = dict(os.environ, PATH=os.path.join(BUILD, "bin") + ":" + os.environ["PATH"],
-                       LD_LIBRARY_PATH=os.path.join(BUILD, "lib"), TUTTI_TIMEOUT="20s", TUTTI_INIT_TIMEOUT="20s")
+                       LD_LIBRARY_PATH=os.path.join(BUILD, "lib"), TUTTI_TIMEOUT="20s", TUTTI_INIT_TIMEOUT="20s",
+                       TUTTI_LIBRARY=os.path.join(BUILD, "lib/libtutti.so"), TUTTI_TORCH_BACKEND="python",
+                       PYTHONPATH=":".join(os.path.join(ROOT, "bindings", name, "src") for name in ("python", "torch")))
     return subprocess.run(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=stderr, timeout=TIMEOUT_S, check=False, text=True)
 
@@ -82,6 +86,12 @@ def same(expected, got, any_order):
                         ".*".join(re.escape(part.rstrip()) for part in line.split("...")) + r"[ \t]*"
                         for line in wanted)
     return re.fullmatch(pattern, "\n".join(line.rstrip() for line in there)) is not None
+
+
+def ranks_of(rest):
+    """What a mark says behind "run": the number of ranks, and what comes before the block."""
+    match = re.match(r" ?(\d*)(?:: (.*))?$", rest)
+    return int(match.group(1) or 1), match.group(2) or ""
 
 
 class Runner:
@@ -132,12 +142,24 @@ class Runner:
             done = command(["bash", "-e", "-o", "pipefail", "-c", block.text], self.folder)
             self.passed += self.judge(block, done)
         elif block.language == "console":
-            self.run_console(block)
+            self.run_console(block, rest)
+        elif block.language == "python":
+            self.run_python(block, rest)
         else:
             self.fail(block, "nobody can run '%s'" % block.language)
 
-    def run_console(self, block):
+    def run_console(self, block, rest):
         good = True
+        if rest.startswith(" has: "):
+            line, _, shown = block.text.partition("\n")
+            done = command(["bash", "-o", "pipefail", "-c", line[2:]], self.folder, subprocess.STDOUT)
+            for wanted in rest[len(" has: "):].split(" | "):
+                for text, what in ((shown, "is shown"), (done.stdout, "was printed")):
+                    if not any(same(wanted, line, False) for line in text.splitlines()):
+                        self.fail(block, "no line '%s' %s\n%s" % (wanted, what, text))
+                        return
+            self.passed += self.judge(block, done, expected="...")
+            return
         for part in re.split(r"(?m)^\$ ", block.text)[1:]:
             line, _, expected = part.partition("\n")
             done = command(["bash", "-o", "pipefail", "-c", line], self.folder, subprocess.STDOUT)
@@ -157,9 +179,23 @@ class Runner:
             return "%s\n%s\nint main%s%s\n%s%s" % (head, above, main, declarations, body, behind)
         return "%s%s%s\nint main(void)\n{\n%s\n%s\nreturn 0;\n}\n" % (INCLUDES, headers, above, declarations, body)
 
+    def run_python(self, block, rest):
+        ranks, statements = ranks_of(rest)
+        text = statements + "\n" + block.text
+        modules = ["numpy", *(["torch.distributed"] if re.search(r"\btorch\b", text) else [])]
+        python = next((p for p in (os.environ.get("TUTTI_TORCH_PYTHON"), sys.executable) if p and subprocess.run(
+            [p, "-W", "ignore", "-c", "import " + ",".join(modules)], stderr=subprocess.DEVNULL, check=False).returncode == 0), None)
+        if python is None:
+            self.skipped += 1
+            self.say(block, "skipped: no Python has " + " and ".join(modules))
+            return
+        with open(os.path.join(self.folder, "block.py"), "w", encoding="utf-8") as file:
+            file.write(text)
+        done = command(["tutti-run", "-n", str(ranks), python, "-W", "ignore", "block.py"], self.folder)
+        self.passed += self.judge(block, done, True)
+
     def run_c(self, block, rest, only_compile):
-        match = re.match(r" ?(\d*)(?:: (.*))?$", rest)
-        ranks, declarations = int(match.group(1) or 1), match.group(2) or ""
+        ranks, declarations = ranks_of(rest)
         text = self.program(block, declarations)
         absent = sorted(self.missing & set(re.findall(r"\btutti_\w+", text)))
         if absent:

@@ -14,6 +14,10 @@ run() {
     fi
     said=$("${TUTTI_BIN:?}/tutti-run" -n "$ranks" "$TUTTI_BIN/adapt" --compute-ms 1 --nominal 1 "$@" 2>&1)
     status=$?
+    if grep -E 'batch [0-9]+ ->|synchrony .* ->' <<<"$said" | grep -vE '^\[[0-9]+\] +[0-9.]+ s  '; then
+        echo "adapt $*: no time before that"
+        bad=1
+    fi
     if [[ $status != 0 || $said != *"$expected"* ]] ||
         ! awk '$2 == "loss" && $5 < $3 { fell = 1 } END { exit !fell }' <<<"$said"; then
         printf 'adapt %s: status %s, without "%s" or a loss that fell\n%s\n' "$*" "$status" "$expected" "$said"

@@ -259,13 +259,19 @@ def test_what_cannot_be_is_refused_and_changes_nothing(comm):
             lambda: tables.pull(["layer"]),
             lambda: tables.push("layer"),
             lambda: tables.pull({"words": [1000]}),
+            lambda: tables.push({"layer": ([1], one)}),
             lambda: tables.step(99),
+            lambda: tables.save(""),
         ]
         for call in refused:
             with pytest.raises(tutti.InvalidArgument):
                 call()
         with pytest.raises(TypeError):
             tables.tick(deadline=1)
+        with pytest.raises(TypeError, match="encoding is a str, not 7"):
+            tables.push({"words": ([1], one)}, encoding=7)
+        with pytest.raises(tutti.InvalidArgument, match="too large for float16"):
+            tables.push({"words": ([1], 1e6 * one)}, encoding="float16")
         before = tables.pull({"words": [1]})
         assert np.array_equal(tables.push_pull({}, {"words": [1]})["words"], before["words"])
 

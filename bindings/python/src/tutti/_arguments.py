@@ -25,6 +25,8 @@ def integer(
 
 def text(name: str, value: str) -> bytes:
     """As a string of C, which ends at the first NUL."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is a str, not {value!r:.60}")
     if "\0" in value:
         raise invalid(Status.INVALID_OPTIONS, f"{name} has a NUL in it: {value!r}")
     return value.encode()

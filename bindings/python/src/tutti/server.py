@@ -405,7 +405,7 @@ class Server:
         average: bool = False,
         queue_bytes: SupportsIndex = 0,
         timeout: Optional[float] = None,
-        load_folder: Optional[str] = None,
+        load_folder: "Union[None, str, os.PathLike[str]]" = None,
         serve_timeout: Optional[float] = None,
         backups: SupportsIndex = 0,
         spares: SupportsIndex = 0,
@@ -440,7 +440,7 @@ class Server:
             average=int(average),
             queue_bytes=integer("queue_bytes", queue_bytes, 0, Status.INVALID_OPTIONS, SIZE_MAX),
             timeout_ns=nanoseconds("timeout", timeout),
-            load_folder=None if load_folder is None else text("load_folder", load_folder),
+            load_folder=None if load_folder is None else text("load_folder", os.fspath(load_folder)),
             serve_timeout_ns=nanoseconds("serve_timeout", serve_timeout),
             backups=integer("backups", backups, 0, Status.INVALID_OPTIONS),
             spares=integer("spares", spares, 0, Status.INVALID_OPTIONS),
@@ -490,10 +490,10 @@ class Server:
         if failed is not None:
             raise failed
 
-    def save(self, folder: str) -> None:
+    def save(self, folder: "Union[str, os.PathLike[str]]") -> None:
         """Saves this server's part of the tables in a folder, for `load_folder`. Every server does so, while no worker is in
         a clock: say between two barriers. Blocks until the file is there."""
-        path = text("folder", folder)
+        path = text("folder", os.fspath(folder))
         with self._lock:
             check(library.server_save(self._open, path))
 
@@ -670,6 +670,8 @@ class Server:
                 if not isinstance(given, tuple) or len(given) != 2:
                     raise invalid(Status.INVALID_BUFFER, f"table {name!r} has rows, and takes (indices, values)")
                 rows, given = _indices(given[0]), given[1]
+            elif isinstance(given, tuple):
+                raise invalid(Status.INVALID_BUFFER, f"table {name!r} is dense, and takes an array of all values, not a tuple")
             values = _floats(name, given)
             shape = table.shape if rows is None else (rows.size,) + table.shape
             if values.shape != shape:

@@ -16,7 +16,8 @@ parameter-server.md says which mode to choose.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+import os
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -169,7 +170,7 @@ class Optimizer:
         """Takes the parameters as servers have them now."""
         self._store(self.server.pull(dict.fromkeys(self._parameters)))
 
-    def save(self, folder: str) -> None:
+    def save(self, folder: "Union[str, os.PathLike[str]]") -> None:
         """Saves this server's part of the tables, for load_folder; as tutti.server.Server.save()."""
         self.server.save(folder)
 
