@@ -19,11 +19,19 @@
 #include "tests/worlds/ranks.h"
 #include "tutti/train/elastic.h"
 
-enum { FOUNDERS = 4, VICTIM = 2, BEGIN = 10, STEPS = 600, LATE_MS = 1000, COUNT = 5000 };
+enum {
+    FOUNDERS = 4,
+    VICTIM = 2,
+    BEGIN = 10,
+    STEPS = 600,
+    LATE_MS = 1000,
+    PAUSE_MS = 2500,
+    COUNT = 5000
+};
 static const uint64_t SECOND = 1000000000u;
 static char folder[SCRATCH_BYTES];
 
-enum sickness { LATE, STOPPED };
+enum sickness { LATE, STOPPED, PAUSED };
 
 struct setting {
     enum sickness sickness;
@@ -62,6 +70,16 @@ static enum tutti_status open_loop(const struct setting *setting, int process, i
     return tutti_elastic_open(&array, 1, &options, elastic);
 }
 
+/* A process of its own lets this one go on after a while. */
+static void wake_later(void)
+{
+    const pid_t self = getpid();
+    if (fork() != 0) return;
+    ranks_nap_ms(PAUSE_MS);
+    if (getppid() == self) kill(self, SIGCONT);
+    _exit(0);
+}
+
 /* The victim alone: from the step BEGIN on. It stops once: nobody would let it go on a second time, when it goes on
  * alone after the others have ended. */
 static void be_sick(const struct setting *setting)
@@ -69,7 +87,8 @@ static void be_sick(const struct setting *setting)
     const bool is_first = atomic_exchange(&endings->is_struck, 1) == 0;
     atomic_store(&endings->victim, getpid());
     if (setting->sickness == LATE) ranks_nap_ms(LATE_MS);
-    if (setting->sickness == STOPPED && is_first) raise(SIGSTOP);
+    if (setting->sickness == PAUSED && is_first) wake_later();
+    if (setting->sickness != LATE && is_first) raise(SIGSTOP);
 }
 
 /* The last that ends lets a stopped process go on, so that it hears of it, too. */
@@ -182,6 +201,20 @@ static void a_process_takes_the_place_of_a_stopped_rank(void **state)
     run_in_both_places((struct setting){STOPPED, 1, true});
 }
 
+static void a_rank_that_stops_for_less_than_the_deadline_stays(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    for (int hosts = 1; hosts <= FOUNDERS; hosts += FOUNDERS - 1) {
+        if (hosts > 1) setenv("TUTTI_TEST_HOSTS", "4", 1);
+        run((struct setting){PAUSED, 0, true});
+        unsetenv("TUTTI_TEST_HOSTS");
+        assert_int_equal(atomic_load(&endings->excluded), 0);
+        assert_int_equal(atomic_load(&endings->finished), FOUNDERS);
+        assert_int_equal(atomic_load(&endings->size_at_end), FOUNDERS);
+    }
+}
+
 static void without_a_policy_nobody_is_put_out(void **state)
 {
     (void)state;
@@ -202,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_process_takes_the_place_of_a_late_rank),
         cmocka_unit_test(a_stopped_rank_is_put_out_at_the_deadline),
         cmocka_unit_test(a_process_takes_the_place_of_a_stopped_rank),
+        cmocka_unit_test(a_rank_that_stops_for_less_than_the_deadline_stays),
         cmocka_unit_test(without_a_policy_nobody_is_put_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
