@@ -511,9 +511,11 @@ enum tutti_status elastic_sync(struct tutti_elastic *e, bool *any_died)
     let_go(e, status);
     error_copy(message, sizeof message);
     uint64_t word = status == TUTTI_OK;
-    const enum tutti_status agreed = tutti_comm_agree(e->comm, &word);
-    *any_died = agreed == TUTTI_PROC_FAILED;
-    const bool is_agreed = agreed == TUTTI_OK || agreed == TUTTI_PROC_FAILED;
+    const enum tutti_status agreed = elastic_sick_agree(e, &word);
+    const bool has_sick = elastic_sick_are_chosen(e); /* who did not come, and are put out next */
+    *any_died = agreed == TUTTI_PROC_FAILED || has_sick;
+    const bool is_agreed = agreed == TUTTI_OK || *any_died;
+    if (has_sick) word = 0;
     if (is_agreed && word == 1) adopt(e, &team);
     e->is_broken = !is_agreed || word != 1 || *any_died;
     e->rotation++;
@@ -521,7 +523,7 @@ enum tutti_status elastic_sync(struct tutti_elastic *e, bool *any_died)
     release(&team);
     if (!is_agreed) return agreed;
     if (word == 1) return TUTTI_OK;
-    if (status != TUTTI_OK) return error_set(status, "%s", message);
+    if (status != TUTTI_OK && !has_sick) return error_set(status, "%s", message);
     return error_set(
         TUTTI_PROC_FAILED,
         "tutti_elastic_begin: another rank could not take part in the transfer of state");

@@ -81,7 +81,7 @@ tutti_comm_exclude(struct tutti_comm *comm, const int *ranks, int rank_count,
 
 /* Agrees on *word as tutti_comm_agree does, and goes on without ranks that do not come because they are sick: their
  * process is stopped, or has not answered for seconds, or it runs and makes no call. A rank that waits for
- * another rank in a call of comm is not sick. Collective over the ranks of comm, which may have failed.
+ * another rank in a call of comm, or for processes that join, is not sick. Collective over the ranks of comm, which may have failed.
  *
  * A rank gets the communicator's timeout to come; none, if a call has ended with TIMEOUT or CORRUPT before. After
  * that, a rank that runs and makes no call gets one more. The ranks that have come agree on who is missing, and

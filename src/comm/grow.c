@@ -74,13 +74,15 @@ struct growing {
 
 /* -------------------------------------------------------------------------------- who is left */
 
-/* Agrees on a word; alone, this rank's is the word of all. */
-static enum tutti_status agree_on(const struct growing *growing, uint64_t word,
+/* Agrees on a word; alone, this rank's is the word of all. more_ns: how long the others may wait for
+ * something else before. */
+static enum tutti_status agree_on(const struct growing *growing, uint64_t word, uint64_t more_ns,
                                   struct agreed *agreed)
 {
     static const uint64_t alone = 1;
     struct tutti_comm *comm = growing->comm;
-    if (comm->team.size > 1) return agree(&comm->health, growing->function, word, agreed);
+    if (comm->team.size > 1)
+        return agree_later(&comm->health, growing->function, word, more_ns, agreed);
     *agreed = (struct agreed){.epoch = comm->derivations.count++, .word = word, .set = &alone};
     return TUTTI_OK;
 }
@@ -114,7 +116,7 @@ static enum tutti_status find_survivors(struct growing *growing, struct growth_e
     struct agreed agreed;
     const uint64_t mine =
         round_word_of(growing->last) & ~(growing->replaces ? WORD_REPLACES : WORD_GROWS);
-    TRY(agree_on(growing, mine, &agreed));
+    TRY(agree_on(growing, mine, 0, &agreed));
     event->is_decided = true;
     event->has_self = rank_set_has(agreed.set, comm->team.rank);
     if (!event->has_self)
@@ -251,7 +253,8 @@ static enum tutti_status hear_admitter(struct growing *growing, struct admitter_
     *are_all = true;
     for (int i = 0; i < WORDS; i++) {
         struct agreed agreed;
-        TRY(agree_on(growing, words[i], &agreed));
+        /* The admitter waits for processes that join, perhaps for longer than calls do. */
+        TRY(agree_on(growing, words[i], growing->wait_ns + GRACE_NS, &agreed));
         words[i] = agreed.word;
         *are_all &= round_are_all_in(agreed.set, growing->ranks, growing->rank_count);
     }

@@ -110,7 +110,8 @@ static struct muster_sign sign_of(struct recovery *recovery, int rank, uint64_t 
     evidence->stopped_ns = health_is_stopped(health, rank) ? evidence->stopped_ns + gap_ns : 0;
     return (struct muster_sign){.is_lost = other->is_lost || remote_is_dead(health, rank),
                                 .has_come = other->epoch >= recovery->absence->number,
-                                .is_in_call = known_to_be_in_call(health, rank),
+                                .is_in_call = known_to_be_in_call(health, rank) ||
+                                              known_to_agree(health, rank),
                                 .stopped_ns = evidence->stopped_ns,
                                 .silent_ns = evidence->asked.silent_ns};
 }

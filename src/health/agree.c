@@ -288,6 +288,13 @@ enum tutti_status agree(struct health *health, const char *function, uint64_t wo
     return agree_with(health, &(struct wish){.function = function, .word = word}, result);
 }
 
+enum tutti_status agree_later(struct health *health, const char *function, uint64_t word,
+                              uint64_t more_ns, struct agreed *result)
+{
+    return agree_with(
+        health, &(struct wish){.function = function, .word = word, .more_ns = more_ns}, result);
+}
+
 enum tutti_status agree_on_all(struct health *health, const char *function, const uint64_t *voters,
                                struct agreed *result)
 {
@@ -351,6 +358,13 @@ enum tutti_status agree_on_missing(struct health *health, const char *function, 
     return TUTTI_OK;
 }
 
+/* So that a muster does not take this rank for absent, which waits here. */
+static void set_agrees(struct health *health, int agrees)
+{
+    atomic_store_explicit(&health->board->ranks[health->board_number].agrees, agrees,
+                          memory_order_relaxed);
+}
+
 enum tutti_status agree_enter(struct health *health, const char *function)
 {
     struct recovery *recovery = NULL;
@@ -359,7 +373,10 @@ enum tutti_status agree_enter(struct health *health, const char *function)
     const enum tutti_status status = recover_get(health, &recovery);
     health_unlock(health);
     if (status != TUTTI_OK) return status;
-    if (atomic_compare_exchange_strong(&recovery->within, &other, function)) return TUTTI_OK;
+    if (atomic_compare_exchange_strong(&recovery->within, &other, function)) {
+        set_agrees(health, 1);
+        return TUTTI_OK;
+    }
     return error_set(TUTTI_DESYNC,
                      "tutti_%s: another thread of rank %d is in tutti_%s on this communicator; one "
                      "thread at a time can make such calls",
@@ -369,6 +386,7 @@ enum tutti_status agree_enter(struct health *health, const char *function)
 void agree_exit(struct health *health)
 {
     struct recovery *const recovery = health->recovery;
+    set_agrees(health, 0);
     atomic_store(&recovery->within, NULL);
 }
 

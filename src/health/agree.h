@@ -23,7 +23,10 @@ struct agreed {
  * then. */
 enum tutti_status agree(struct health *health, const char *function, uint64_t word,
                         struct agreed *result);
-/* The same for a decision that is of use only if it is about all ranks. Only the ranks in `voters`
+/* The same with a deadline that is later: one rank may wait so long before it calls. */
+enum tutti_status agree_later(struct health *health, const char *function, uint64_t word,
+                              uint64_t more_ns, struct agreed *result);
+/* agree() for a decision that is of use only if it is about all ranks. Only the ranks in `voters`
  * have a vote, the same set on all ranks (copied): those of the old team, where others join it.
  * PROC_FAILED: a rank has left without a decision about all, so there is none. */
 enum tutti_status agree_on_all(struct health *health, const char *function, const uint64_t *voters,

@@ -84,6 +84,7 @@ struct board_rank {
     _Atomic uint64_t finding, finding_sequence;
     _Atomic uint64_t waits;  /* for ranks that came later, see straggler.h */
     _Atomic int32_t thread;  /* the thread of its process that slept last in a call; 0: none has */
+    _Atomic int32_t agrees;  /* 1: it is in a call that makes agreements; an older version says 0 */
     _Atomic uint64_t blames; /* the rank that it took for a straggler last, and when */
     /* Its started calls, in a line that no other rank writes: how many it has made, and the call
      * that it waits for (board_progress). */

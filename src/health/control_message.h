@@ -41,6 +41,8 @@ struct progress_message {
     uint32_t ignored;
 };
 
+enum { CONTROL_AGREES = 2 };
+
 /* The answer to a question about a call: how far its rank is with it. */
 struct call_message {
     uint64_t latest; /* the number of the last call that began there in the slot */
@@ -50,7 +52,7 @@ struct call_message {
     int32_t op, root;
     uint8_t is_described; /* the number asked for has begun, and is not forgotten */
     uint8_t has_ended, started, varies;
-    uint8_t is_in_call;              /* whichever */
+    uint8_t is_in_call; /* 1: whichever; and CONTROL_AGREES: in a call that makes agreements */
     uint8_t has_finding, is_stopped; /* the rank knows of another that holds the call up */
     uint8_t is_gated; /* the call waits for its gate there. An older version says no, or nothing */
     int32_t finding;

@@ -157,8 +157,11 @@ static void answer(struct network *network, int peer, const struct control_messa
                                   .is_gated = board_is_gated(calls, asked->begun)};
     struct board_finding finding;
     message.u.call.sequence = health_sequence_of(health, health->board_number);
+    const struct board_rank *const own = &health->board->ranks[health->board_number];
     message.u.call.is_in_call =
         board_is_in_call(health->board, health->board_size, health->board_number);
+    if (atomic_load_explicit(&own->agrees, memory_order_relaxed) != 0)
+        message.u.call.is_in_call |= CONTROL_AGREES;
     if (board_read_finding(health->board, health->board_size, health->board_number,
                            health->team->size, &finding)) {
         message.u.call.has_finding = true;
@@ -184,7 +187,8 @@ static void hear_call(struct network *network, int peer, const struct control_me
     remote->told_ns = clock_now_ns();
     remote->waited_ns = 0;
     remote->sequence = heard->sequence;
-    remote->is_in_call = heard->is_in_call != 0;
+    remote->is_in_call = (heard->is_in_call & 1) != 0;
+    remote->agrees = (heard->is_in_call & CONTROL_AGREES) != 0;
     remote->has_finding =
         heard->has_finding && heard->finding >= 0 && heard->finding < health->team->size;
     remote->finding = (struct board_finding){.rank = heard->finding,

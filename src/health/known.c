@@ -48,6 +48,13 @@ bool known_to_be_in_call(const struct health *health, int rank)
     return board_is_in_call(health->board, health->board_size, number);
 }
 
+bool known_to_agree(const struct health *health, int rank)
+{
+    const int number = team_local_number(health->team, rank);
+    if (number < 0) return remote_agrees(health, rank);
+    return atomic_load_explicit(&health->board->ranks[number].agrees, memory_order_relaxed) != 0;
+}
+
 struct board_finding known_standing(const struct health *health, int rank)
 {
     const int number = team_local_number(health->team, rank);

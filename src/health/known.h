@@ -22,6 +22,8 @@ bool known_call(const struct health *health, int rank, int slot, uint64_t begun)
 /* The numbers of calls that it has made; false: not known. */
 bool known_progress(const struct health *health, int rank, struct board_progress *progress);
 bool known_to_be_in_call(const struct health *health, int rank);
+/* Whether it is in a call that makes agreements, such as tutti_comm_grow. */
+bool known_to_agree(const struct health *health, int rank);
 /* A rank as a finding: its latest call, and whether it is stopped, as far as that is visible
  * without asking. */
 struct board_finding known_standing(const struct health *health, int rank);

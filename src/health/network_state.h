@@ -34,7 +34,7 @@ struct remote_rank {
     int known_slot;     /* the rank said how far it was with this call */
     uint64_t known_begun;
     uint64_t sequence; /* its latest call in all slots */
-    bool is_in_call;
+    bool is_in_call, agrees;
     bool has_progress; /* it said how far it was with all calls, and when that was heard */
     uint64_t progress_ns;
     struct board_progress progress;

@@ -294,6 +294,12 @@ bool remote_is_in_call(const struct health *health, int rank)
     return remote != NULL && remote->is_in_call;
 }
 
+bool remote_agrees(const struct health *health, int rank)
+{
+    const struct remote_rank *remote = remote_find(health->network, rank);
+    return remote != NULL && remote->agrees;
+}
+
 bool remote_read_progress(const struct health *health, int rank, struct board_progress *progress)
 {
     const struct remote_rank *remote = remote_find(health->network, rank);

@@ -31,6 +31,8 @@ struct board_call *remote_calls(const struct health *health, int rank, int slot)
  * delay that call. */
 struct board_finding remote_standing(const struct health *health, int rank);
 bool remote_is_in_call(const struct health *health, int rank);
+/* Whether it was in a call that makes agreements when it answered last. */
+bool remote_agrees(const struct health *health, int rank);
 /* The numbers of calls that it had made when it answered last, and when that was (0: never). False:
  * not known. */
 bool remote_read_progress(const struct health *health, int rank, struct board_progress *progress);

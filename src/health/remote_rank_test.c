@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/status.h"
+#include "health/control_message.h"
 #include "health/network_state.h"
 #include "health/remote_rank.h"
 #include "tests/worlds/tcp_control.h"
@@ -104,8 +105,9 @@ static void close_world(struct world *world)
  * places that there are. */
 static void fill(struct world *world)
 {
+    const struct control_message message = {.kind = CONTROL_WITHDRAWN};
     for (int i = 0; i < 2 * CONTROL_MESSAGES_MAX; i++)
-        remote_tell_agreement(world->health, 1, "agree", 6);
+        (void)remote_tell(&world->network, 1, &message);
 }
 
 /* Both ends go on. */
@@ -164,6 +166,22 @@ static void an_invitation_is_told_when_there_is_a_place(void **state)
     close_world(&world);
 }
 
+/* They are said again, and what is told once needs a place. */
+static void agreements_leave_places_to_others(void **state)
+{
+    (void)state;
+    struct world world;
+    open_world(&world);
+    for (int i = 0; i < 2 * CONTROL_MESSAGES_MAX; i++)
+        remote_tell_agreement(world.health, 1, "agree", 6);
+    assert_int_equal(world.network.untold, 0);
+    remote_invite(world.health, 1);
+    assert_false(world.network.any_owed);
+    move(&world);
+    assert_int_equal(world.heard[MESSAGES], 1);
+    close_world(&world);
+}
+
 static void what_is_dropped_is_counted(void **state)
 {
     (void)state;
@@ -199,6 +217,7 @@ int main(void)
         cmocka_unit_test(last_words_come_however_many_others_are_under_way),
         cmocka_unit_test(last_words_need_no_memory),
         cmocka_unit_test(an_invitation_is_told_when_there_is_a_place),
+        cmocka_unit_test(agreements_leave_places_to_others),
         cmocka_unit_test(what_is_dropped_is_counted),
         cmocka_unit_test(a_rank_that_agreements_find_alive_is_not_missed),
     };

@@ -33,9 +33,9 @@ enum { MUSTER_VOTERS_MAX = 63 };
 
 /* What one rank knows of another. Times count only as far as the rank that looks has run. */
 struct muster_sign {
-    bool is_lost;        /* it is dead, or has left */
-    bool has_come;       /* it takes part in the muster */
-    bool is_in_call;     /* it waits in a call of the communicator */
+    bool is_lost;    /* it is dead, or has left */
+    bool has_come;   /* it takes part in the muster */
+    bool is_in_call; /* it waits in an operation of the communicator, or in a call such as grow */
     uint64_t stopped_ns; /* for how long its kernel has said that its process does not run; same host */
     uint64_t silent_ns; /* for how long nothing has come of it, although it was asked; other hosts */
 };

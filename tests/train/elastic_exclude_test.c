@@ -37,6 +37,7 @@ struct setting {
     enum sickness sickness;
     int joiners;
     bool has_policy;
+    bool waits; /* for a process that does not come, for longer than calls */
 };
 
 /* Shared by all processes. */
@@ -63,7 +64,7 @@ static enum tutti_status open_loop(const struct setting *setting, int process, i
     options.comm_options = &comm;
     options.joins = joins;
     options.step_count = STEPS;
-    options.replace_wait_ns = setting->joiners > 0 ? 60 * SECOND : 0;
+    options.replace_wait_ns = setting->joiners > 0 ? 60 * SECOND : setting->waits ? 15 * SECOND : 0;
     options.grow_wait_ns = 0;
     options.join_wait_ns = 100 * SECOND;
     options.exclude_policy = setting->has_policy ? &policy : NULL;
@@ -177,28 +178,35 @@ static void a_late_rank_is_put_out_and_the_others_go_on(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){LATE, 0, true});
+    run_in_both_places((struct setting){LATE, 0, true, false});
 }
 
 static void a_process_takes_the_place_of_a_late_rank(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){LATE, 1, true});
+    run_in_both_places((struct setting){LATE, 1, true, false});
 }
 
 static void a_stopped_rank_is_put_out_at_the_deadline(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){STOPPED, 0, true});
+    run_in_both_places((struct setting){STOPPED, 0, true, false});
+}
+
+static void where_no_process_comes_for_longer_than_a_deadline_the_others_go_on(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    run_in_both_places((struct setting){STOPPED, 0, true, true});
 }
 
 static void a_process_takes_the_place_of_a_stopped_rank(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){STOPPED, 1, true});
+    run_in_both_places((struct setting){STOPPED, 1, true, false});
 }
 
 static void a_rank_that_stops_for_less_than_the_deadline_stays(void **state)
@@ -207,7 +215,7 @@ static void a_rank_that_stops_for_less_than_the_deadline_stays(void **state)
     if (ranks_are_threads()) skip();
     for (int hosts = 1; hosts <= FOUNDERS; hosts += FOUNDERS - 1) {
         if (hosts > 1) setenv("TUTTI_TEST_HOSTS", "4", 1);
-        run((struct setting){PAUSED, 0, true});
+        run((struct setting){PAUSED, 0, true, false});
         unsetenv("TUTTI_TEST_HOSTS");
         assert_int_equal(atomic_load(&endings->excluded), 0);
         assert_int_equal(atomic_load(&endings->finished), FOUNDERS);
@@ -219,7 +227,7 @@ static void without_a_policy_nobody_is_put_out(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    run((struct setting){STOPPED, 0, false});
+    run((struct setting){STOPPED, 0, false, false});
     assert_int_equal(atomic_load(&endings->excluded), 0);
     assert_int_equal(atomic_load(&endings->timed_out), FOUNDERS - 1);
 }
@@ -234,6 +242,7 @@ int main(void)
         cmocka_unit_test(a_late_rank_is_put_out_and_the_others_go_on),
         cmocka_unit_test(a_process_takes_the_place_of_a_late_rank),
         cmocka_unit_test(a_stopped_rank_is_put_out_at_the_deadline),
+        cmocka_unit_test(where_no_process_comes_for_longer_than_a_deadline_the_others_go_on),
         cmocka_unit_test(a_process_takes_the_place_of_a_stopped_rank),
         cmocka_unit_test(a_rank_that_stops_for_less_than_the_deadline_stays),
         cmocka_unit_test(without_a_policy_nobody_is_put_out),
