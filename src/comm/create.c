@@ -295,9 +295,11 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     }
     status = handle_add(created);
     if (status != TUTTI_OK) {
+        char why[ERROR_TEXT_MAX];
+        error_copy(why, sizeof why);
         publish(created, status);
         comm_end(created);
-        return status;
+        return error_set(status, "%s", why);
     }
     trace_open(&created->health);
     say_where(created, creation);

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Both libraries show the linker tutti_* and nothing else.
+# Both libraries show the linker tutti_* and nothing else. What tests share has no name twice, and none of libc's, which tests would call instead.
 # ctest: label=nosan
 set -euo pipefail
 
@@ -41,6 +41,13 @@ missing=$(comm -23 <(printf '%s\n' "$declared") <(printf '%s\n' "$shared_names")
 if [[ $missing ]]; then
     echo "$missing"
     echo "above: declared in include/tutti/ but not exported: src/tutti.map lists them by the version that brought them"
+    bad=1
+fi
+
+shared_by_tests=$(nm -g --defined-only "$TUTTI_BUILD/lib/libtutti_testing.a" | awk 'NF == 3 { print $3 }' | sort)
+libc=$(nm -D --defined-only "$(ldd "$shared" | awk '$1 ~ /^libc\.so/ { print $3 }')" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort -u)
+if uniq -d <<<"$shared_by_tests" | grep . || comm -12 <(uniq <<<"$shared_by_tests") - <<<"$libc" | grep .; then
+    echo "above: global names of libtutti_testing.a that are there twice, or that libc has"
     bad=1
 fi
 exit $bad

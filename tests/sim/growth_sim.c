@@ -698,7 +698,7 @@ void growth_sim_run(uint64_t seed, bool is_verbose, struct growth_sim_report *re
             if (!sim_is_up(w->sim, node)) mourn(w, node);
         if (++count == EVENTS_MAX) story_fail(&w->story, "it never ends");
     }
-    if (!w->story.has_failed) judge_end(w);
+    if (!w->story.has_failed) growth_judge_end(w);
     report->events += count;
     report->has_failed = w->story.has_failed;
     memcpy(report->message, w->story.message, sizeof report->message);

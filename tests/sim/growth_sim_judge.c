@@ -86,7 +86,7 @@ void judge_places(struct world *w, const struct team *team, const int *places)
     }
 }
 
-void judge_end(struct world *w)
+void growth_judge_end(struct world *w)
 {
     uint64_t members = 0, joiners = 0, made = 0;
     for (int node = 0; node < w->node_count; node++) {

@@ -110,6 +110,6 @@ void judge_undecided(struct world *w, int node);
 /* The ranks that members, and then joiners, have in a team. */
 void judge_places(struct world *w, const struct team *team, const int *places);
 /* Nothing happens any more. */
-void judge_end(struct world *w);
+void growth_judge_end(struct world *w);
 
 #endif

@@ -16,9 +16,9 @@ static void happen(struct world *w, const struct sim_event *event)
                    message->kind, (unsigned long long)message->clock,
                    (unsigned long long)message->index);
         if (message->to < w->seats)
-            hear_at_seat(w, message->to, event->number);
+            step_hear_at_seat(w, message->to, event->number);
         else
-            hear_at_worker(w, message->to - w->seats, message);
+            step_hear_at_worker(w, message->to - w->seats, message);
         break;
     }
     case ENDED: /* number: the seat that died; tag: the one that hears of it */
@@ -26,22 +26,22 @@ static void happen(struct world *w, const struct sim_event *event)
         w->lines[event->number][event->tag].is_over = true;
         story_tell(&w->story, "%d hears that %d is gone", event->tag, event->number);
         if (event->tag >= w->seats) {
-            if (event->number < w->seats) forget_seat(w, event->tag - w->seats, event->number);
+            if (event->number < w->seats) step_forget_seat(w, event->tag - w->seats, event->number);
         } else if (!w->seat[event->tag].is_broken) {
-            lose(w, event->tag, event->number);
-            act(w, event->tag);
+            step_lose(w, event->tag, event->number);
+            step_act(w, event->tag);
         }
         break;
-    case COMPUTED: work(w, event->number); break;
+    case COMPUTED: step_work(w, event->number); break;
     case GIVE_UP: /* tag: the clock of its wish */
-        give_up_wish(w, event->number, (uint64_t)event->tag);
+        step_give_up_wish(w, event->number, (uint64_t)event->tag);
         break;
-    case COPY: copy_on(w, event->number, true); break;
+    case COPY: step_copy_on(w, event->number, true); break;
     case CUT:
         w->was_cut[event->number] = w->was_cut[event->tag] = true;
-        cut(w, event->number, event->tag);
+        step_cut(w, event->number, event->tag);
         break;
-    default: crash(w, event->number); break;
+    default: step_crash(w, event->number); break;
     }
 }
 
@@ -110,7 +110,7 @@ static void set_up_workers(struct world *w)
             w->worker[i].share_of[s] = s < 2 * w->shares ? s % w->shares : -1;
             w->worker[i].invited[s] = -1;
         }
-        compute(w, i);
+        step_compute(w, i);
     }
 }
 
@@ -170,7 +170,7 @@ void step_sim_run(uint64_t seed, enum step_bug bug, bool is_verbose, struct step
         happen(w, &event);
         if (++count == EVENTS_MAX) story_fail(&w->story, "it never ends");
     }
-    if (!w->story.has_failed) judge_end(w);
+    if (!w->story.has_failed) step_judge_end(w);
     report->events += count;
     report->taken_over += w->has_taken_over;
     report->has_failed = w->story.has_failed;

@@ -8,7 +8,7 @@ static bool is_spare(const struct world *w, int seat)
     return w->seat[seat].map.seats[seat].state == SEAT_SPARE;
 }
 
-bool must_wait(const struct world *w, int seat, const struct message *message)
+bool step_must_wait(const struct world *w, int seat, const struct message *message)
 {
     const struct step_sim_seat *const own = &w->seat[seat];
     switch (message->kind) {
@@ -52,21 +52,22 @@ static void follow_base(struct world *w, int seat, int worker,
         of->is_gone = true;
         of->has_ended = false;
     } else if (of->is_gone) {
-        tell_clocks(w, seat, (struct message){.kind = LOST, .worker = worker, .push = of->has_left});
+        step_tell_clocks(w, seat,
+                         (struct message){.kind = LOST, .worker = worker, .push = of->has_left});
     } else if (!of->is_invited) {
         of->is_invited = true;
-        send(w, (struct message){.kind = INVITE,
-                                 .from = seat,
-                                 .to = end_of_worker(w, worker),
-                                 .push = (uint64_t)w->seat[seat].map.seats[seat].share});
+        step_send(w, (struct message){.kind = INVITE,
+                                      .from = seat,
+                                      .to = step_end_of_worker(w, worker),
+                                      .push = (uint64_t)w->seat[seat].map.seats[seat].share});
         if (w->bug == STEP_BUG_HASTY_JOIN)
-            tell_clocks(w, seat,
-                        (struct message){.kind = BEGUN, .worker = worker, .clock = base->clock});
+            step_tell_clocks(
+                w, seat, (struct message){.kind = BEGUN, .worker = worker, .clock = base->clock});
     }
-    answer_waiting(w, seat, worker);
+    step_answer_waiting(w, seat, worker);
 }
 
-void take_base(struct world *w, int seat, const struct message *message)
+void step_take_base(struct world *w, int seat, const struct message *message)
 {
     struct step_sim_seat *const own = &w->seat[seat];
     struct step_base base;
@@ -82,17 +83,17 @@ void take_base(struct world *w, int seat, const struct message *message)
     for (int i = 0; i < w->workers; i++) follow_base(w, seat, i, &workers[i]);
 }
 
-void take_begin(struct world *w, int seat, int worker, uint64_t clock)
+void step_take_begin(struct world *w, int seat, int worker, uint64_t clock)
 {
     struct seen *const of = &w->seat[seat].of[worker];
     of->ticked = clock;
     of->begun = clock + 1;
-    tell_clocks(w, seat, (struct message){.kind = BEGUN, .worker = worker, .clock = clock});
+    step_tell_clocks(w, seat, (struct message){.kind = BEGUN, .worker = worker, .clock = clock});
 }
 
 /* ----------------------------------------------------------------------------------- a share is copied */
 
-void take_piece(struct world *w, int seat, const struct message *message)
+void step_take_piece(struct world *w, int seat, const struct message *message)
 {
     struct step_sim_seat *const own = &w->seat[seat];
     if (message->applied == NULL) return;
@@ -101,12 +102,12 @@ void take_piece(struct world *w, int seat, const struct message *message)
     own->ranges++;
     if (own->ranges < RANGES - (w->bug == STEP_BUG_EARLY_FULL)) return;
     if (own->ranges == RANGES) own->fill.is_filling = false;
-    tell_clocks(w, seat, (struct message){.kind = FILLED});
-    for (int i = 0; i < w->workers; i++) answer_waiting(w, seat, i);
+    step_tell_clocks(w, seat, (struct message){.kind = FILLED});
+    for (int i = 0; i < w->workers; i++) step_answer_waiting(w, seat, i);
 }
 
 /* Names the entry behind which this seat is, perhaps with a range. */
-void copy_on(struct world *w, int seat, bool has_room)
+void step_copy_on(struct world *w, int seat, bool has_room)
 {
     struct step_sim_seat *const own = &w->seat[seat];
     if (own->fill_to < 0 || own->is_broken) return;
@@ -120,13 +121,13 @@ void copy_on(struct world *w, int seat, bool has_room)
         return;
     }
     own->named = own->heard;
-    send(w, piece);
+    step_send(w, piece);
     if (!has_room) return;
     if (++own->next_range == RANGES)
         own->fill_to = -1;
     else
         sim_at(w->sim, sim_now_ns(w->sim) + sim_between(w->sim, 1, 10 * MILLISECOND), COPY,
-               node_of(w, seat), seat, 0);
+               step_node_of(w, seat), seat, 0);
 }
 
 static void begin_copy(struct world *w, int seat, int to)
@@ -137,7 +138,7 @@ static void begin_copy(struct world *w, int seat, int to)
     own->next_range = 0;
     own->named = 0;
     sim_at(w->sim, sim_now_ns(w->sim) + sim_between(w->sim, 1, 2 * MILLISECOND), COPY,
-           node_of(w, seat), seat, 0);
+           step_node_of(w, seat), seat, 0);
 }
 
 static void begin_fill(struct world *w, int seat)
@@ -145,7 +146,7 @@ static void begin_fill(struct world *w, int seat)
     struct step_sim_seat *const own = &w->seat[seat];
     const int source = seat_map_full(&own->map, own->map.seats[seat].share, seat);
     if (source < 0 || w->lines[source][seat].is_over)
-        stop(w, seat, false);
+        step_stop(w, seat, false);
     else
         seat_fill_begin(&own->fill, source);
 }
@@ -163,23 +164,24 @@ static void tell_again(struct world *w, int seat, int clock)
         if (of->begun > 0) {
             message.kind = BEGUN;
             message.clock = of->begun - 1;
-            send(w, message);
+            step_send(w, message);
         }
         if (of->has_ended) {
             message.kind = HAS;
             message.clock = of->ticked - 1;
-            send(w, message);
+            step_send(w, message);
         }
         message.kind = LOST;
         message.push = of->has_left;
-        if (of->is_gone) send(w, message);
+        if (of->is_gone) step_send(w, message);
     }
     const bool is_filled = own->map.seats[seat].state == SEAT_JOINED && own->ranges == RANGES;
-    if (is_filled) send(w, (struct message){.kind = FILLED, .from = seat, .to = clock});
-    if (w->lines[clock][seat].is_over && !has_clock(w, seat)) (void)resume_without(w, seat, clock);
+    if (is_filled) step_send(w, (struct message){.kind = FILLED, .from = seat, .to = clock});
+    if (w->lines[clock][seat].is_over && !step_has_clock(w, seat))
+        (void)step_resume_without(w, seat, clock);
 }
 
-void move_seat(struct world *w, int seat, const struct step_entry *entry)
+void step_move_seat(struct world *w, int seat, const struct step_entry *entry)
 {
     struct step_sim_seat *const own = &w->seat[seat];
     const int moved = (int)entry->number, share = (int)entry->left_count;
@@ -202,8 +204,8 @@ void move_seat(struct world *w, int seat, const struct step_entry *entry)
     case SEAT_OUT:
         if (moved == seat || w->lines[moved][seat].is_over) break;
         own->map.seats[moved].state = had_clock ? SEAT_FULL : SEAT_OUT; /* lost as what it was */
-        close_line(w, seat, moved);
-        lose(w, seat, moved);
+        step_close_line(w, seat, moved);
+        step_lose(w, seat, moved);
         own->map.seats[moved].state = SEAT_OUT;
         break;
     default: break;

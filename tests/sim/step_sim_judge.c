@@ -1,6 +1,6 @@
 #include "tests/sim/step_sim_world.h"
 
-void judge_entry(struct world *w, int seat, const struct step_entry *entry, uint64_t members)
+void step_judge_entry(struct world *w, int seat, const struct step_entry *entry, uint64_t members)
 {
     if (entry->index >= ENTRIES_MAX) {
         story_fail(&w->story, "too many entries");
@@ -26,7 +26,7 @@ void judge_entry(struct world *w, int seat, const struct step_entry *entry, uint
 }
 
 /* A seat carries out the end of a round of wishes: no worker takes part in more than ROUNDS_MAX. */
-void judge_round(struct world *w, int seat, const struct step_entry *end)
+void step_judge_round(struct world *w, int seat, const struct step_entry *end)
 {
     struct step_entry *const first = &w->rounds[end->round % ROUNDS_MAX];
     if (first->kind == STEP_DECIDED) {
@@ -40,7 +40,7 @@ void judge_round(struct world *w, int seat, const struct step_entry *end)
                    (unsigned long long)end->round);
 }
 
-void judge_update(struct world *w, int seat, int worker)
+void step_judge_update(struct world *w, int seat, int worker)
 {
     struct seen *const of = &w->seat[seat].of[worker];
     const uint64_t clock = of->decided;
@@ -61,7 +61,7 @@ void judge_update(struct world *w, int seat, int worker)
 }
 
 /* The worker got values of a seat with so many steps. */
-void judge_values(struct world *w, int worker, const struct message *message)
+void step_judge_values(struct world *w, int worker, const struct message *message)
 {
     const struct worker *const own = &w->worker[worker];
     if (message->clock < own->clock)
@@ -75,7 +75,7 @@ void judge_values(struct world *w, int worker, const struct message *message)
 
 static bool is_left(const struct world *w, int seat)
 {
-    return is_up(w, seat) && !w->seat[seat].is_broken && w->is_full[seat];
+    return step_is_up(w, seat) && !w->seat[seat].is_broken && w->is_full[seat];
 }
 
 static bool some_share_is_gone(const struct world *w)
@@ -99,15 +99,15 @@ static void judge_pushes(struct world *w, int seat, int worker)
                            seat, (unsigned long long)c, worker, r);
 }
 
-void judge_end(struct world *w)
+void step_judge_end(struct world *w)
 {
     const bool is_over = some_share_is_gone(w);
     w->report->ended += is_over;
     for (int s = 0; s < w->seats && !is_over; s++)
-        w->report->stopped += is_up(w, s) && w->seat[s].is_broken;
+        w->report->stopped += step_is_up(w, s) && w->seat[s].is_broken;
     for (int i = 0; i < w->workers; i++) {
         const struct worker *const own = &w->worker[i];
-        if (!is_up(w, end_of_worker(w, i))) continue;
+        if (!step_is_up(w, step_end_of_worker(w, i))) continue;
         if (own->role != IS_DONE && !(is_over && own->role == HAS_FAILED))
             story_fail(&w->story, "worker %d stays in clock %llu (%d)", i,
                        (unsigned long long)own->clock, own->role);
@@ -115,6 +115,7 @@ void judge_end(struct world *w)
             if (is_left(w, s)) judge_pushes(w, s, i);
     }
     for (int s = 0; s < w->seats && !is_over; s++)
-        if (is_up(w, s) && !w->seat[s].is_broken && !w->is_full[s] && w->seat[s].ranges == RANGES)
+        if (step_is_up(w, s) && !w->seat[s].is_broken && !w->is_full[s] &&
+            w->seat[s].ranges == RANGES)
             story_fail(&w->story, "seat %d has its share, and is not FULL", s);
 }

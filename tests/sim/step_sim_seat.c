@@ -5,7 +5,7 @@
 
 static void hear_request(struct world *w, int seat, const struct message *message);
 
-bool has_clock(const struct world *w, int seat)
+bool step_has_clock(const struct world *w, int seat)
 {
     const struct step_sim_seat *const own = &w->seat[seat];
     return own->has_leader && seat_map_has_clock(&own->map, seat);
@@ -20,7 +20,7 @@ static bool has_line(const struct world *w, int one, int other)
 
 /* A share is lost: workers and other seats are told. Otherwise the seat's lines end, so that workers go
  * on with the other seat of its share. */
-void stop(struct world *w, int seat, bool is_everywhere)
+void step_stop(struct world *w, int seat, bool is_everywhere)
 {
     struct step_sim_seat *const own = &w->seat[seat];
     if (own->is_broken) return;
@@ -28,13 +28,14 @@ void stop(struct world *w, int seat, bool is_everywhere)
     story_tell(&w->story, "seat %d stops", seat);
     for (int i = 0; i < w->workers; i++)
         if (is_everywhere)
-            send(w, (struct message){.kind = FAIL, .from = seat, .to = end_of_worker(w, i)});
+            step_send(w,
+                      (struct message){.kind = FAIL, .from = seat, .to = step_end_of_worker(w, i)});
         else
-            close_line(w, seat, end_of_worker(w, i));
+            step_close_line(w, seat, step_end_of_worker(w, i));
     for (int s = 0; s < w->seats; s++)
         if (has_line(w, s, seat)) {
-            if (is_everywhere) send(w, (struct message){.kind = FAIL, .from = seat, .to = s});
-            if (!is_everywhere) close_line(w, seat, s);
+            if (is_everywhere) step_send(w, (struct message){.kind = FAIL, .from = seat, .to = s});
+            if (!is_everywhere) step_close_line(w, seat, s);
         }
 }
 
@@ -52,7 +53,7 @@ static void tell_own_clock(struct world *w, int seat, const struct message *mess
 }
 
 /* Of updates, workers and a copy: to all seats that have a clock. */
-void tell_clocks(struct world *w, int seat, struct message message)
+void step_tell_clocks(struct world *w, int seat, struct message message)
 {
     const struct step_sim_seat *const own = &w->seat[seat];
     const bool once = (w->bug == STEP_BUG_HAS_ONCE && message.kind == HAS) ||
@@ -62,7 +63,7 @@ void tell_clocks(struct world *w, int seat, struct message message)
         message.to = s;
         if (!seat_map_has_clock(&own->map, s) || (once && s != 0)) continue;
         if (s != seat)
-            send(w, message);
+            step_send(w, message);
         else if (own->has_leader)
             tell_own_clock(w, seat, &message);
     }
@@ -76,20 +77,20 @@ static bool is_full(const struct world *w, int seat)
 static void answer_pull(struct world *w, int seat, int worker)
 {
     struct seen *const of = &w->seat[seat].of[worker];
-    const int to = end_of_worker(w, worker);
+    const int to = step_end_of_worker(w, worker);
     if (of->awaits_probe && of->decided >= of->probe_clock && is_full(w, seat)) {
         of->awaits_probe = false;
-        send(w, (struct message){.kind = PROBED, .from = seat, .to = to});
+        step_send(w, (struct message){.kind = PROBED, .from = seat, .to = to});
     }
     if (!of->awaits_pull || !is_full(w, seat) ||
         (of->decided < of->pull_clock && w->bug != STEP_BUG_EARLY_PULL))
         return;
     of->awaits_pull = false;
-    send(w, (struct message){.kind = VALUES,
-                             .from = seat,
-                             .to = to,
-                             .clock = of->decided,
-                             .index = w->seat[seat].heard});
+    step_send(w, (struct message){.kind = VALUES,
+                                  .from = seat,
+                                  .to = to,
+                                  .clock = of->decided,
+                                  .index = w->seat[seat].heard});
 }
 
 static void answer_tick(struct world *w, int seat, int worker)
@@ -97,24 +98,27 @@ static void answer_tick(struct world *w, int seat, int worker)
     struct seen *const of = &w->seat[seat].of[worker];
     if (!of->awaits_tick || of->has_ended) return;
     of->awaits_tick = false;
-    send(w, (struct message){
-                .kind = TICKED, .from = seat, .to = end_of_worker(w, worker), .clock = of->decided});
+    step_send(w, (struct message){.kind = TICKED,
+                                  .from = seat,
+                                  .to = step_end_of_worker(w, worker),
+                                  .clock = of->decided});
 }
 
 static void answer_wish(struct world *w, int seat, int worker)
 {
     struct seen *const of = &w->seat[seat].of[worker];
-    const int to = end_of_worker(w, worker);
+    const int to = step_end_of_worker(w, worker);
     of->asks = false;
-    send(w, (struct message){.kind = ANSWERED, .from = seat, .to = to, .round = of->asks_round});
+    step_send(w,
+              (struct message){.kind = ANSWERED, .from = seat, .to = to, .round = of->asks_round});
 }
 
 static void end_round(struct world *w, int seat, const struct step_entry *end)
 {
     story_tell(&w->story, "seat %d ends round %llu (%d)", seat, (unsigned long long)end->round,
                end->kind);
-    judge_round(w, seat, end);
-    strike(w, seat, STEP_CHANGED);
+    step_judge_round(w, seat, end);
+    step_strike(w, seat, STEP_CHANGED);
     for (int i = 0; i < w->workers; i++)
         if (w->seat[seat].of[i].asks && w->seat[seat].of[i].asks_round == end->round)
             answer_wish(w, seat, i);
@@ -154,9 +158,9 @@ static void go_on_with(struct world *w, int seat, int worker)
     for (int i = 0; i < count; i++) hear_request(w, seat, &queue[i]);
 }
 
-void answer_waiting(struct world *w, int seat, int worker)
+void step_answer_waiting(struct world *w, int seat, int worker)
 {
-    if (has_clock(w, seat)) answer_tick(w, seat, worker);
+    if (step_has_clock(w, seat)) answer_tick(w, seat, worker);
     answer_pull(w, seat, worker);
     if (!w->seat[seat].of[worker].has_ended) go_on_with(w, seat, worker);
 }
@@ -167,7 +171,7 @@ static void take_update(struct world *w, int seat, int worker)
     struct step_sim_seat *const own = &w->seat[seat];
     struct seen *const of = &own->of[worker];
     const bool counts = seat_map_counts(&own->map, seat);
-    if (counts) judge_update(w, seat, worker);
+    if (counts) step_judge_update(w, seat, worker);
     of->decided++;
     if (counts || of->ticked <= of->decided) of->has_ended = false;
 }
@@ -182,24 +186,24 @@ static void carry_out(struct world *w, int seat, const struct step_entry *entry,
         story_fail(&w->story, "seat %d carries out entry %llu after %llu", seat,
                    (unsigned long long)entry->index, (unsigned long long)own->heard);
     own->heard = entry->index;
-    judge_entry(w, seat, entry, members);
+    step_judge_entry(w, seat, entry, members);
     if (entry->kind == STEP_LOST) drop(&own->of[entry->number]);
-    move_seat(w, seat, entry);
-    if (has_clock(w, seat)) strike(w, seat, entry->kind);
+    step_move_seat(w, seat, entry);
+    if (step_has_clock(w, seat)) step_strike(w, seat, entry->kind);
     if (entry->kind != STEP_DECIDED) return;
     own->steps++;
     for (int i = 0; i < w->workers; i++)
         if (members >> i & 1) take_update(w, seat, i);
-    for (int i = 0; i < w->workers; i++) answer_waiting(w, seat, i);
+    for (int i = 0; i < w->workers; i++) step_answer_waiting(w, seat, i);
 }
 
 /* The wishes of this seat's clock. */
-void act(struct world *w, int seat)
+void step_act(struct world *w, int seat)
 {
     struct step_sim_seat *const own = &w->seat[seat];
     if (own->is_broken) return;
-    if (!has_clock(w, seat)) {
-        copy_on(w, seat, false);
+    if (!step_has_clock(w, seat)) {
+        step_copy_on(w, seat, false);
         return;
     }
     if (w->bug == STEP_BUG_HASTY && own->leader.role == STEP_WAITS)
@@ -217,17 +221,17 @@ void act(struct world *w, int seat)
                                   .members = members};
         if (seat != 0 && own->leader.role == STEP_LEADS) w->has_taken_over = true;
         switch (action.kind) {
-        case STEP_NOTHING: copy_on(w, seat, false); return;
+        case STEP_NOTHING: step_copy_on(w, seat, false); return;
         case STEP_GIVE_BASE:
             message.kind = BASE;
             message.words = calloc(WORDS_MAX, sizeof *message.words);
             if (message.words == NULL) abort();
             step_leader_base(&own->leader, message.words);
-            send(w, message);
+            step_send(w, message);
             break;
         case STEP_TELL:
             message.kind = ENTRY;
-            send(w, message);
+            step_send(w, message);
             w->report->resumed += seat != 0 && action.entry.index <= own->heard;
             if ((w->bug == STEP_BUG_UNCONFIRMED && action.seat == own->leader.standby) ||
                 (w->bug == STEP_BUG_RULE_ALONE && is_round))
@@ -235,7 +239,7 @@ void act(struct world *w, int seat)
             break;
         case STEP_CONFIRM:
             message.kind = CONFIRM;
-            if (w->bug != STEP_BUG_EARLY_CONFIRM || is_round) send(w, message);
+            if (w->bug != STEP_BUG_EARLY_CONFIRM || is_round) step_send(w, message);
             break;
         case STEP_CARRY_OUT:
             if (is_round)
@@ -255,11 +259,11 @@ static void end_clock(struct world *w, int seat, int worker)
     of->ended = of->open;
     of->open = 0;
     of->has_ended = clock >= of->decided; /* otherwise the copy has it */
-    of->awaits_tick = has_clock(w, seat);
+    of->awaits_tick = step_has_clock(w, seat);
     if (of->has_ended)
-        tell_clocks(w, seat, (struct message){.kind = HAS, .worker = worker, .clock = clock});
+        step_tell_clocks(w, seat, (struct message){.kind = HAS, .worker = worker, .clock = clock});
     else
-        answer_waiting(w, seat, worker);
+        step_answer_waiting(w, seat, worker);
 }
 
 static void hear_request(struct world *w, int seat, const struct message *message)
@@ -280,18 +284,18 @@ static void hear_request(struct world *w, int seat, const struct message *messag
     case PUSH:
         if (message->clock != of->ticked) story_fail(&w->story, "a push of another clock");
         of->open |= 1u << message->push;
-        send(w, (struct message){.kind = ACK,
-                                 .from = seat,
-                                 .to = message->from,
-                                 .push = message->push,
-                                 .clock = message->clock});
+        step_send(w, (struct message){.kind = ACK,
+                                      .from = seat,
+                                      .to = message->from,
+                                      .push = message->push,
+                                      .clock = message->clock});
         break;
     case TICK:
         of->asks = false;
         end_clock(w, seat, worker);
         break;
     case WISH: wish(w, seat, worker, message); break;
-    case BEGIN: take_begin(w, seat, worker, message->clock); break;
+    case BEGIN: step_take_begin(w, seat, worker, message->clock); break;
     case PROBE:
         of->awaits_probe = true;
         of->probe_clock = message->clock;
@@ -304,7 +308,7 @@ static void hear_request(struct world *w, int seat, const struct message *messag
         break;
     default: /* LEAVE */
         of->is_gone = of->has_left = true;
-        if (has_clock(w, seat)) step_leader_report(&w->seat[seat].leader, worker, true);
+        if (step_has_clock(w, seat)) step_leader_report(&w->seat[seat].leader, worker, true);
         break;
     }
 }
@@ -323,10 +327,10 @@ static void hear_entry(struct world *w, int seat, const struct message *message)
     struct step_sim_seat *const own = &w->seat[seat];
     struct step_entry entry = message->entry;
     entry.members = &message->members;
-    if (!has_clock(w, seat)) {
+    if (!step_has_clock(w, seat)) {
         if (entry.index <= own->heard && w->bug != STEP_BUG_RESUME_BEHIND) return;
         if (lacks_update(w, seat, &entry, message->members))
-            stop(w, seat, false);
+            step_stop(w, seat, false);
         else
             carry_out(w, seat, &entry, message->members);
         return;
@@ -337,11 +341,12 @@ static void hear_entry(struct world *w, int seat, const struct message *message)
         if (own->has_early) (void)step_leader_hear(&own->leader, &early);
         own->has_early = true;
         own->early = *message;
-        send(w,
-             (struct message){
-                 .kind = CONFIRM, .from = seat, .to = message->from, .index = message->entry.index});
+        step_send(w, (struct message){.kind = CONFIRM,
+                                      .from = seat,
+                                      .to = message->from,
+                                      .index = message->entry.index});
     } else if (!step_leader_hear(&own->leader, &entry)) {
-        stop(w, seat, false);
+        step_stop(w, seat, false);
     }
 }
 
@@ -351,10 +356,11 @@ static void tell_gone(struct world *w, int seat, int gone, bool had_clock)
     for (int s = 0; s < w->seats; s++)
         if (s != seat && s != gone && (had_clock || s == w->seat[seat].leader.standby) &&
             w->bug != STEP_BUG_NO_GONE)
-            send(w, (struct message){.kind = GONE, .from = seat, .to = s, .index = (uint64_t)gone});
+            step_send(
+                w, (struct message){.kind = GONE, .from = seat, .to = s, .index = (uint64_t)gone});
 }
 
-bool resume_without(struct world *w, int seat, int lost)
+bool step_resume_without(struct world *w, int seat, int lost)
 {
     const struct step_sim_seat *const own = &w->seat[seat];
     const uint64_t behind = w->bug == STEP_BUG_RESUME_BEHIND && own->heard > 0;
@@ -363,11 +369,11 @@ bool resume_without(struct world *w, int seat, int lost)
         if (s == seat || s == lost || !seat_map_has_clock(&own->map, s) || w->lines[s][seat].is_over)
             continue;
         has_any = true;
-        send(w, (struct message){.kind = RESUME,
-                                 .from = seat,
-                                 .to = s,
-                                 .worker = lost,
-                                 .index = own->heard - behind});
+        step_send(w, (struct message){.kind = RESUME,
+                                      .from = seat,
+                                      .to = s,
+                                      .worker = lost,
+                                      .index = own->heard - behind});
     }
     return has_any;
 }
@@ -378,7 +384,7 @@ static void lose_worker(struct world *w, int seat, int worker)
     if (of->is_gone) return;
     of->is_gone = true;
     if (w->bug == STEP_BUG_DROPS_EARLY) of->has_ended = false;
-    tell_clocks(w, seat, (struct message){.kind = LOST, .worker = worker});
+    step_tell_clocks(w, seat, (struct message){.kind = LOST, .worker = worker});
 }
 
 static void lose_seat_of_clock(struct world *w, int seat, int other)
@@ -388,12 +394,12 @@ static void lose_seat_of_clock(struct world *w, int seat, int other)
     if (w->bug == STEP_BUG_WAITS_FOR_DEAD && !had_clock) return;
     const bool puts_out = step_leader_puts_out(&own->leader);
     if (!step_leader_gone(&own->leader, other))
-        stop(w, seat, true);
+        step_stop(w, seat, true);
     else if (puts_out)
         tell_gone(w, seat, other, had_clock);
 }
 
-void lose(struct world *w, int seat, int other)
+void step_lose(struct world *w, int seat, int other)
 {
     struct step_sim_seat *const own = &w->seat[seat];
     if (own->is_broken) return;
@@ -402,20 +408,20 @@ void lose(struct world *w, int seat, int other)
         return;
     }
     if (own->fill_to == other) own->fill_to = -1;
-    if (has_clock(w, seat))
+    if (step_has_clock(w, seat))
         lose_seat_of_clock(w, seat, other);
     else if (own->fill.is_filling && own->fill.source == other)
-        stop(w, seat, false);
+        step_stop(w, seat, false);
     else if (seat_map_hears(&own->map, seat) && seat_map_has_clock(&own->map, other) &&
-             !resume_without(w, seat, other))
-        stop(w, seat, false);
+             !step_resume_without(w, seat, other))
+        step_stop(w, seat, false);
 }
 
 static void hear_gone(struct world *w, int seat, int gone)
 {
     if (gone == seat || w->lines[gone][seat].is_over) return;
-    close_line(w, seat, gone);
-    lose(w, seat, gone);
+    step_close_line(w, seat, gone);
+    step_lose(w, seat, gone);
 }
 
 static void hear_resume(struct world *w, int seat, const struct message *message)
@@ -424,7 +430,7 @@ static void hear_resume(struct world *w, int seat, const struct message *message
     switch (step_leader_resume(leader, message->from, message->worker, message->index)) {
     case STEP_RESUMED: break;
     case STEP_PUT_OUT: hear_gone(w, seat, message->from); break;
-    case STEP_CANNOT: stop(w, seat, true); break;
+    case STEP_CANNOT: step_stop(w, seat, true); break;
     }
 }
 
@@ -434,7 +440,7 @@ static void hear(struct world *w, int seat, const struct message *message)
     const bool is_for_clock = message->kind == HAS || message->kind == LOST ||
                               message->kind == BEGUN || message->kind == FILLED ||
                               message->kind == CONFIRM || message->kind == RESUME;
-    if (is_for_clock && !has_clock(w, seat))
+    if (is_for_clock && !step_has_clock(w, seat))
         return; /* as it was said to a seat that was not lost yet */
     switch (message->kind) {
     case HAS:
@@ -449,13 +455,13 @@ static void hear(struct world *w, int seat, const struct message *message)
     case ENTRY: hear_entry(w, seat, message); break;
     case CONFIRM: step_leader_confirm(&own->leader, message->index, message->round); break;
     case RESUME: hear_resume(w, seat, message); break;
-    case BASE: take_base(w, seat, message); break;
-    case PIECE: take_piece(w, seat, message); break;
-    case FAIL: stop(w, seat, true); break;
+    case BASE: step_take_base(w, seat, message); break;
+    case PIECE: step_take_piece(w, seat, message); break;
+    case FAIL: step_stop(w, seat, true); break;
     case GONE: hear_gone(w, seat, (int)message->index); break;
     default: hear_request(w, seat, message); break;
     }
-    act(w, seat);
+    step_act(w, seat);
 }
 
 /* Messages of one seat keep their order. */
@@ -471,7 +477,7 @@ static bool hear_held(struct world *w, int seat)
     struct step_sim_seat *const own = &w->seat[seat];
     for (int i = 0; i < own->held_count; i++) {
         const struct message *const message = &w->messages[own->held[i]];
-        if (is_behind_held(w, seat, message->from, i) || must_wait(w, seat, message)) continue;
+        if (is_behind_held(w, seat, message->from, i) || step_must_wait(w, seat, message)) continue;
         own->held_count--;
         memmove(&own->held[i], &own->held[i + 1], (size_t)(own->held_count - i) * sizeof *own->held);
         hear(w, seat, message);
@@ -480,7 +486,7 @@ static bool hear_held(struct world *w, int seat)
     return false;
 }
 
-void hear_at_seat(struct world *w, int seat, int index)
+void step_hear_at_seat(struct world *w, int seat, int index)
 {
     struct step_sim_seat *const own = &w->seat[seat];
     const struct message *const message = &w->messages[index];
@@ -488,7 +494,8 @@ void hear_at_seat(struct world *w, int seat, int index)
     if (message->kind == PIECE) seat_fill_name(&own->fill, message->index);
     const bool is_urgent = message->kind == FAIL || message->kind == GONE || message->kind == BASE;
     if (message->from < w->seats && !is_urgent &&
-        (must_wait(w, seat, message) || is_behind_held(w, seat, message->from, own->held_count))) {
+        (step_must_wait(w, seat, message) ||
+         is_behind_held(w, seat, message->from, own->held_count))) {
         if (own->held_count < HELD_MAX)
             own->held[own->held_count++] = index;
         else

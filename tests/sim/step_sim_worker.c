@@ -4,20 +4,20 @@
 
 static bool has_line(const struct world *w, int worker, int seat)
 {
-    return !w->lines[seat][end_of_worker(w, worker)].is_over;
+    return !w->lines[seat][step_end_of_worker(w, worker)].is_over;
 }
 
 /* To all seats to which the worker pushes. */
 static void send_all(struct world *w, int worker, struct message message, uint64_t *missing)
 {
-    message.from = end_of_worker(w, worker);
+    message.from = step_end_of_worker(w, worker);
     for (int s = 0; s < w->seats; s++) {
         const bool is_goodbye = message.kind == LEAVE;
         if (!has_line(w, worker, s) || (w->worker[worker].share_of[s] < 0 && !is_goodbye)) continue;
         if (w->bug == STEP_BUG_HALF_PUSH && message.push == 1 && s >= w->shares) continue;
         message.to = s;
         if (missing != NULL) *missing |= UINT64_C(1) << s;
-        send(w, message);
+        step_send(w, message);
     }
 }
 
@@ -31,11 +31,11 @@ static uint64_t seats_of(const struct world *w, int worker, int share)
     return seats;
 }
 
-void compute(struct world *w, int worker)
+void step_compute(struct world *w, int worker)
 {
     w->worker[worker].role = COMPUTES;
     sim_at(w->sim, sim_now_ns(w->sim) + sim_between(w->sim, 1, 3 * MILLISECOND), COMPUTED,
-           node_of(w, end_of_worker(w, worker)), worker, 0);
+           step_node_of(w, step_end_of_worker(w, worker)), worker, 0);
 }
 
 /* Most workers ask for the same rule. */
@@ -43,7 +43,7 @@ static void ask(struct world *w, int worker)
 {
     struct worker *const own = &w->worker[worker];
     struct message message = {.kind = WISH,
-                              .from = end_of_worker(w, worker),
+                              .from = step_end_of_worker(w, worker),
                               .round = own->rounds,
                               .rule = {sim_chance(w->sim, 150) ? 2
                                        : own->rounds % 2 == 0  ? WORKER_CLOCK_UNBOUNDED
@@ -54,11 +54,11 @@ static void ask(struct world *w, int worker)
     own->was_answered = false;
     for (message.to = 0; message.to < w->seats; message.to++) {
         if (own->share_of[message.to] != 0 || !has_line(w, worker, message.to)) continue;
-        send(w, message);
+        step_send(w, message);
         own->answers_missing |= UINT64_C(1) << message.to;
     }
     sim_at(w->sim, sim_now_ns(w->sim) + sim_between(w->sim, MILLISECOND, 100 * MILLISECOND),
-           GIVE_UP, node_of(w, end_of_worker(w, worker)), worker, (int)own->clock);
+           GIVE_UP, step_node_of(w, step_end_of_worker(w, worker)), worker, (int)own->clock);
 }
 
 /* All answers to the wish are there. */
@@ -67,10 +67,10 @@ static void go_on_from_wish(struct world *w, int worker)
     struct worker *const own = &w->worker[worker];
     if (own->role != AWAITS_RULE || own->answers_missing != 0) return;
     own->rounds += own->was_answered;
-    compute(w, worker);
+    step_compute(w, worker);
 }
 
-void give_up_wish(struct world *w, int worker, uint64_t clock)
+void step_give_up_wish(struct world *w, int worker, uint64_t clock)
 {
     struct worker *const own = &w->worker[worker];
     if (own->clock != clock || own->role != AWAITS_RULE) return;
@@ -90,10 +90,10 @@ static void pull(struct world *w, int worker)
     own->pulls_from = __builtin_ctzll(seats);
     w->report->moved += own->pulls_from >= w->shares;
     w->report->served += own->pulls_from >= 2 * w->shares;
-    send(w, (struct message){.kind = PULL,
-                             .from = end_of_worker(w, worker),
-                             .to = own->pulls_from,
-                             .clock = own->clock});
+    step_send(w, (struct message){.kind = PULL,
+                                  .from = step_end_of_worker(w, worker),
+                                  .to = own->pulls_from,
+                                  .clock = own->clock});
 }
 
 /* Spares that have asked for updates get those of the next clock, and of all behind it. */
@@ -105,18 +105,19 @@ static void begin_with_spares(struct world *w, int worker)
         own->share_of[s] = own->invited[s];
         own->invited[s] = -1;
         const bool is_early = w->bug == STEP_BUG_MID_CLOCK;
-        send(w, (struct message){.kind = BEGIN,
-                                 .from = end_of_worker(w, worker),
-                                 .to = s,
-                                 .clock = own->clock + !is_early});
+        step_send(w, (struct message){.kind = BEGIN,
+                                      .from = step_end_of_worker(w, worker),
+                                      .to = s,
+                                      .clock = own->clock + !is_early});
         if (is_early)
-            send(w,
-                 (struct message){
-                     .kind = TICK, .from = end_of_worker(w, worker), .to = s, .clock = own->clock});
+            step_send(w, (struct message){.kind = TICK,
+                                          .from = step_end_of_worker(w, worker),
+                                          .to = s,
+                                          .clock = own->clock});
     }
 }
 
-void work(struct world *w, int worker)
+void step_work(struct world *w, int worker)
 {
     struct worker *const own = &w->worker[worker];
     const unsigned pushes = 1 + sim_below(w->sim, PUSHES_MAX);
@@ -153,11 +154,13 @@ static void probe(struct world *w, int worker, int share)
     if (others == 0 || (own->probes_missing & others) != 0) return;
     const int to = __builtin_ctzll(others);
     own->probes_missing |= UINT64_C(1) << to;
-    send(w, (struct message){
-                .kind = PROBE, .from = end_of_worker(w, worker), .to = to, .clock = own->clock + 1});
+    step_send(w, (struct message){.kind = PROBE,
+                                  .from = step_end_of_worker(w, worker),
+                                  .to = to,
+                                  .clock = own->clock + 1});
 }
 
-void forget_seat(struct world *w, int worker, int seat)
+void step_forget_seat(struct world *w, int worker, int seat)
 {
     struct worker *const own = &w->worker[worker];
     const uint64_t bit = UINT64_C(1) << seat;
@@ -182,7 +185,7 @@ void forget_seat(struct world *w, int worker, int seat)
         tick_if_done(w, worker);
 }
 
-void hear_at_worker(struct world *w, int worker, const struct message *message)
+void step_hear_at_worker(struct world *w, int worker, const struct message *message)
 {
     struct worker *const own = &w->worker[worker];
     switch (message->kind) {
@@ -204,13 +207,13 @@ void hear_at_worker(struct world *w, int worker, const struct message *message)
         break;
     case VALUES:
         if (own->role != AWAITS_PULL || message->from != own->pulls_from) break;
-        judge_values(w, worker, message);
+        step_judge_values(w, worker, message);
         if (own->clock < w->clocks && w->wishes > 0 && own->clock % (uint64_t)w->wishes == 0) {
             ask(w, worker);
             break;
         }
         if (own->clock < w->clocks) {
-            compute(w, worker);
+            step_compute(w, worker);
             break;
         }
         own->role = IS_DONE;
@@ -223,8 +226,8 @@ void hear_at_worker(struct world *w, int worker, const struct message *message)
         go_on_from_wish(w, worker);
         break;
     default: /* FAIL */
-        w->lines[message->from][end_of_worker(w, worker)].is_over = true;
-        forget_seat(w, worker, message->from);
+        w->lines[message->from][step_end_of_worker(w, worker)].is_over = true;
+        step_forget_seat(w, worker, message->from);
         break;
     }
 }

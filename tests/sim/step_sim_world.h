@@ -144,61 +144,61 @@ struct world {
 
 /* ---------------------------------------------------------------------------------- step_sim_lines.c */
 
-int node_of(const struct world *w, int end);
-bool is_up(const struct world *w, int end);
-int end_of_worker(const struct world *w, int worker);
+int step_node_of(const struct world *w, int end);
+bool step_is_up(const struct world *w, int end);
+int step_end_of_worker(const struct world *w, int worker);
 /* Its index among the messages; -1: the line has ended. */
-void send(struct world *w, struct message message);
+void step_send(struct world *w, struct message message);
 /* Both ways; an end that closes it hears of nothing. */
-void close_line(struct world *w, int one, int other);
+void step_close_line(struct world *w, int one, int other);
 /* While both ends live. */
-void cut(struct world *w, int one, int other);
-void crash(struct world *w, int node);
+void step_cut(struct world *w, int one, int other);
+void step_crash(struct world *w, int node);
 /* Perhaps the leader, which carries that out, is to die at once. */
-void strike(struct world *w, int seat, enum step_entry_kind at);
+void step_strike(struct world *w, int seat, enum step_entry_kind at);
 
 /* ---------------------------------------------------------------------------------- step_sim_judge.c */
 
-void judge_entry(struct world *w, int seat, const struct step_entry *entry, uint64_t members);
-void judge_round(struct world *w, int seat, const struct step_entry *end);
+void step_judge_entry(struct world *w, int seat, const struct step_entry *entry, uint64_t members);
+void step_judge_round(struct world *w, int seat, const struct step_entry *end);
 /* The seat applies a worker's update to the ranges that it has. */
-void judge_update(struct world *w, int seat, int worker);
-void judge_values(struct world *w, int worker, const struct message *message);
-void judge_end(struct world *w);
+void step_judge_update(struct world *w, int seat, int worker);
+void step_judge_values(struct world *w, int worker, const struct message *message);
+void step_judge_end(struct world *w);
 
 /* ----------------------------------------------------------------------------------- step_sim_fill.c */
 
 /* Whether a message of another seat must wait. */
-bool must_wait(const struct world *w, int seat, const struct message *message);
-void take_base(struct world *w, int seat, const struct message *message);
-void take_piece(struct world *w, int seat, const struct message *message);
+bool step_must_wait(const struct world *w, int seat, const struct message *message);
+void step_take_base(struct world *w, int seat, const struct message *message);
+void step_take_piece(struct world *w, int seat, const struct message *message);
 /* An entry about a seat, which is carried out here. */
-void move_seat(struct world *w, int seat, const struct step_entry *entry);
+void step_move_seat(struct world *w, int seat, const struct step_entry *entry);
 /* A worker begins with this spare. */
-void take_begin(struct world *w, int seat, int worker, uint64_t clock);
+void step_take_begin(struct world *w, int seat, int worker, uint64_t clock);
 /* Sends a piece, if this seat copies its share. */
-void copy_on(struct world *w, int seat, bool has_room);
+void step_copy_on(struct world *w, int seat, bool has_room);
 
 /* ----------------------------------------------------------------------------------- step_sim_seat.c */
 
 /* As this seat knows. */
-bool has_clock(const struct world *w, int seat);
-void act(struct world *w, int seat);
-void stop(struct world *w, int seat, bool is_everywhere);
+bool step_has_clock(const struct world *w, int seat);
+void step_act(struct world *w, int seat);
+void step_stop(struct world *w, int seat, bool is_everywhere);
 /* An end of a line that this seat had. */
-void lose(struct world *w, int seat, int other);
-void hear_at_seat(struct world *w, int seat, int message);
-void tell_clocks(struct world *w, int seat, struct message message);
-void answer_waiting(struct world *w, int seat, int worker);
+void step_lose(struct world *w, int seat, int other);
+void step_hear_at_seat(struct world *w, int seat, int message);
+void step_tell_clocks(struct world *w, int seat, struct message message);
+void step_answer_waiting(struct world *w, int seat, int worker);
 /* To the other seat that has the clock: it has lost this one. False: there is no other one. */
-bool resume_without(struct world *w, int seat, int lost);
+bool step_resume_without(struct world *w, int seat, int lost);
 
 /* --------------------------------------------------------------------------------- step_sim_worker.c */
 
-void compute(struct world *w, int worker);
-void work(struct world *w, int worker);
-void give_up_wish(struct world *w, int worker, uint64_t clock);
-void forget_seat(struct world *w, int worker, int seat);
-void hear_at_worker(struct world *w, int worker, const struct message *message);
+void step_compute(struct world *w, int worker);
+void step_work(struct world *w, int worker);
+void step_give_up_wish(struct world *w, int worker, uint64_t clock);
+void step_forget_seat(struct world *w, int worker, int seat);
+void step_hear_at_worker(struct world *w, int worker, const struct message *message);
 
 #endif

@@ -188,7 +188,7 @@ says out '^    \.\.\.[a-z/-]+/writable\.plan is not used: other users can write 
 says out '^        2 more plans are not used$'
 says out '^    4 more plans are not used: with TUTTI_LOG=info, the log of rank 0 says which, and why$'
 [ "$(wc -l <out)" = 16 ] || fail "one rank, one choice with four plans and some more, eight plans and some more, and: $(cat out)"
-exits 0 query
+"$trace" query >out 2>err # processes of other tests may be stopped
 says out "^pid ${children[1]} "
 exits 1 query "${children[0]}" $$
 says err "process $$ has no communicator"
