@@ -27,7 +27,7 @@ static double relative_difference(const real *one, const real *many, size_t coun
     return length > 0 ? sqrt(difference / length) : sqrt(difference);
 }
 
-/* What losses say: of ranks, and of one process. */
+/* Losses of the ranks beside those of one process. */
 struct losses {
     double largest;     /* difference of a step, relative */
     double many, alone; /* sums over the last quarter of the steps */

@@ -100,8 +100,7 @@ bool straggler_judge(const struct straggler *straggler, uint64_t rank_waits, uin
         lengths[held++] = wait->ns;
         sum += wait->ns;
     }
-    /* The rank that is waited for now also waited in the calls in which this rank waited for
-     * another rank. */
+    /* Also the rank in question waited in the calls in which this rank waited for another one. */
     const uint64_t others = STRAGGLER_WAITS - held, its = rank_waits - before;
     const uint64_t calls = STRAGGLER_WAITS + (its > others ? its - others : 0);
     if (sum * SHARE_MAX < now_ns - waits[oldest].since_ns || !are_alike(lengths, held, calls))

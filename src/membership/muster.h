@@ -31,7 +31,7 @@
 /* With more ranks, the lowest of those that have come vote. */
 enum { MUSTER_VOTERS_MAX = 63 };
 
-/* What one rank knows of another. Times count only as far as the rank that looks has run. */
+/* The knowledge that one rank has of another. Times count only as far as the rank that looks has run. */
 struct muster_sign {
     bool is_lost;    /* it is dead, or has left */
     bool has_come;   /* it takes part in the muster */

@@ -186,7 +186,7 @@ static void of_many_ranks_the_lowest_vote(void **state)
 
 /* --------------------------------------------------------------------------------------- worlds */
 
-/* What is true of a rank. WAITS: for a rank with a higher number, in a call. */
+/* The truth about a rank. WAITS: for a rank with a higher number, in a call. */
 enum truth { COMES, WAITS, STOPPED, HUNG, DEAD };
 
 struct world {
@@ -223,7 +223,7 @@ static void make_world(struct world *world, uint64_t seed)
     }
 }
 
-/* What rank `by` sees of rank `on` after so long. */
+/* The signs that rank `by` has of rank `on` after so long. */
 static struct muster_sign sign_of(const struct world *world, int by, int on, uint64_t waited_ns)
 {
     const enum truth truth = world->truth[on];

@@ -7,9 +7,8 @@ bool seat_map_init(struct seat_map *map, int server_count, int copy_count, int s
     const int seats = server_count * (copy_count + spare_count);
     *map = (struct seat_map){server_count, seats, calloc((size_t)seats, sizeof *map->seats)};
     for (int s = 0; s < seats && map->seats != NULL; s++) {
-        const bool is_spare = s >= server_count * copy_count;
-        map->seats[s] =
-            (struct seat){is_spare ? -1 : s % server_count, is_spare ? SEAT_SPARE : SEAT_FULL};
+        const int share = seat_first_share(server_count, copy_count, s);
+        map->seats[s] = (struct seat){share, share < 0 ? SEAT_SPARE : SEAT_FULL};
     }
     return map->seats != NULL;
 }

@@ -35,15 +35,23 @@ struct seat_map {
     struct seat *seats;
 };
 
+/* The server that a seat is on: a backup is on the one behind that of its share. */
+static inline int seat_server(int server_count, int seat)
+{
+    const bool is_backup = seat >= server_count && seat < 2 * server_count;
+    return (seat + is_backup) % server_count;
+}
 static inline int seat_map_server(const struct seat_map *map, int seat)
 {
-    const int servers = map->server_count;
-    /* A backup is on the server behind that of its share. */
-    const bool is_backup = seat >= servers && seat < 2 * servers;
-    return (seat + is_backup) % servers;
+    return seat_server(map->server_count, seat);
+}
+/* The share that a seat begins with; -1: none. copy_count: 1, or 2 with backups. */
+static inline int seat_first_share(int server_count, int copy_count, int seat)
+{
+    return seat < server_count * copy_count ? seat % server_count : -1;
 }
 
-/* False: no memory; it is to be released in any case. copy_count: 1, or 2 with backups. */
+/* False: no memory; it is to be released in any case. */
 bool seat_map_init(struct seat_map *map, int server_count, int copy_count, int spare_count);
 void seat_map_release(struct seat_map *map);
 /* A seat is in another state now. False: it cannot come there. */

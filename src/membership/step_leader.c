@@ -457,7 +457,7 @@ static bool have_all_begun(const struct step_leader *leader, int seat)
     return true;
 }
 
-/* What becomes of a seat next, if anything. */
+/* The next change of a seat, if one is due. */
 static bool make_seat_entry(struct step_leader *leader, int seat)
 {
     const struct seat *const of = &leader->map.seats[seat];

@@ -179,7 +179,7 @@ enum step_resume {
  * entries. */
 enum step_resume step_leader_resume(struct step_leader *leader, int seat, int lost, uint64_t index);
 
-/* What a spare begins with, in so many words. */
+/* The base that a spare begins with, in so many words. */
 size_t step_base_words(int worker_count, int seat_count);
 void step_leader_base(const struct step_leader *leader, uint64_t *words);
 struct step_base {

@@ -20,9 +20,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "membership/seat_map.h"
+
 /* Tensors of fewer elements are not divided. */
 enum { DIVISION_WHOLE_BELOW = 1024 };
-/* What queue_bytes is at most: more than any machine has, and sums of sizes below it fit. */
+/* The most that queue_bytes can be: more than any machine has, and sums of sizes below it fit. */
 #define DIVISION_QUEUE_MAX (UINT64_C(1) << 52)
 /* Of each tensor in a message, at most. */
 enum { DIVISION_PADDING = 64 };
@@ -50,15 +52,12 @@ static inline int division_seats(const struct server_division *division)
 /* The share that a seat begins with; -1: none. */
 static inline int division_first_share(const struct server_division *division, int seat)
 {
-    const int servers = division->server_count;
-    return seat < servers * (1 + division->backup_count) ? seat % servers : -1;
+    return seat_first_share(division->server_count, 1 + division->backup_count, seat);
 }
 /* The server that a seat is on. */
 static inline int division_host(const struct server_division *division, int seat)
 {
-    const int servers = division->server_count;
-    const bool is_backup = division->backup_count > 0 && seat / servers == 1;
-    return (seat + is_backup) % servers;
+    return seat_server(division->server_count, seat);
 }
 /* A server's seat of that number: its own share, the backup, spares. */
 static inline int division_seat_of(const struct server_division *division, int server, int number)

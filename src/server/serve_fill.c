@@ -128,7 +128,7 @@ static void invite(struct serve *serve, int worker)
         line_send(&of->line, SERVER_TAG_INVITE, &invitation, sizeof invitation) != TUTTI_OK;
 }
 
-/* What the base says of a worker, beside what has come here. */
+/* Takes over the state of a worker in the base, beside updates that have come here. */
 static void follow_base(struct serve *serve, int worker, const struct worker_clock_worker *base)
 {
     struct serve_worker *const of = &serve->workers[worker];

@@ -313,7 +313,7 @@ enum tutti_status serve_go_on(struct serve *serve, int worker)
 
 /* ---------------------------------------------------------------------------------- other seats */
 
-/* What must wait until this spare knows its share, or is behind the right entry (seat_fill.h). */
+/* Whether a message must wait until this spare knows its share, or is behind the right entry (seat_fill.h). */
 static bool must_wait(const struct serve *serve, int peer, const struct server_request *request)
 {
     switch (request->kind) {

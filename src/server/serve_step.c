@@ -72,16 +72,22 @@ static void stop(struct serve *serve, enum tutti_status status, const char *why,
     serve_answer_broken(serve);
 }
 
-/* A share has no seat any more. The other seats are told by the leader. */
-static void stop_everywhere(struct serve *serve, int seat, const char *why)
+/* A seat is gone, without which this one cannot go on. */
+static void stop_without(struct serve *serve, int seat, const char *why, bool is_everywhere)
 {
     char text[256];
     snprintf(text, sizeof text, "the server at rank %d, which had a part of the tables, is gone: %s",
              rank_of(serve, seat), why);
+    stop(serve, TUTTI_PROC_FAILED, text, is_everywhere);
+}
+
+/* A share has no seat any more. The other seats are told by the leader. */
+static void stop_everywhere(struct serve *serve, int seat, const char *why)
+{
     if (leads(serve))
         serve_tell_all(serve,
                        &(struct server_request){.kind = SERVER_GONE, .number = (uint64_t)seat});
-    stop(serve, TUTTI_PROC_FAILED, text, true);
+    stop_without(serve, seat, why, true);
 }
 
 /* ---------------------------------------------------------------------------------------- entries */
@@ -226,9 +232,8 @@ static void tell_gone(struct serve *serve, int gone, bool had_clock)
 }
 
 /* Of a seat with a clock. */
-static void go_on_without(struct serve *serve, int peer, const char *why)
+static void go_on_without(struct serve *serve, int peer, bool had_clock, const char *why)
 {
-    const bool had_clock = seat_map_has_clock(&serve->map, peer);
     const bool puts_out = step_leader_puts_out(&serve->leader), led = leads(serve);
     if (!step_leader_gone(&serve->leader, peer)) {
         stop_everywhere(serve, peer, why);
@@ -261,15 +266,8 @@ static bool resume_without(struct serve *serve, int lost)
     return has_any;
 }
 
-static void stop_without(struct serve *serve, int peer, const char *why)
-{
-    char text[256];
-    snprintf(text, sizeof text, "the server at rank %d, which had a part of the tables, is gone: %s",
-             rank_of(serve, peer), why);
-    stop(serve, TUTTI_PROC_FAILED, text, false);
-}
-
-void serve_lose_peer(struct serve *serve, int peer, const char *why)
+/* had_clock: of the seat that is lost, before it was out. */
+static void lose_peer(struct serve *serve, int peer, bool had_clock, const char *why)
 {
     struct serve_peer *const of = &serve->peers[peer];
     const bool is_part_of_list = seat_map_hears(&serve->map, serve->config.seat);
@@ -285,13 +283,17 @@ void serve_lose_peer(struct serve *serve, int peer, const char *why)
         if (serve_has_clock(serve)) (void)step_leader_gone(&serve->leader, peer);
         serve_act(serve);
     } else if (serve_has_clock(serve)) {
-        go_on_without(serve, peer, why);
+        go_on_without(serve, peer, had_clock, why);
     } else if (serve->fill.is_filling && serve->fill.source == peer) {
-        stop_without(serve, peer, why);
-    } else if (is_part_of_list && seat_map_has_clock(&serve->map, peer) &&
-               !resume_without(serve, peer)) {
-        stop_without(serve, peer, why);
+        stop_without(serve, peer, why, false);
+    } else if (is_part_of_list && had_clock && !resume_without(serve, peer)) {
+        stop_without(serve, peer, why, false);
     }
+}
+
+void serve_lose_peer(struct serve *serve, int peer, const char *why)
+{
+    lose_peer(serve, peer, seat_map_has_clock(&serve->map, peer), why);
 }
 
 /* --------------------------------------------------------------------------- seats that come and go */
@@ -345,9 +347,7 @@ static void begin_to_fill(struct serve *serve, int joined, int share)
 static void put_out(struct serve *serve, int seat, bool had_clock)
 {
     if (seat == serve->config.seat || serve->peers[seat].line.state == LINE_CLOSED) return;
-    serve->map.seats[seat].state = had_clock ? SEAT_FULL : SEAT_OUT; /* lost as what it was */
-    serve_lose_peer(serve, seat, "the leader has lost it");
-    serve->map.seats[seat].state = SEAT_OUT;
+    lose_peer(serve, seat, had_clock, "the leader has lost it");
 }
 
 static void say_what_becomes(const struct serve *serve, int seat, enum seat_state state, int share)
@@ -451,13 +451,13 @@ static enum tutti_status hear_entry(struct serve *serve, int peer,
                          "entry %" PRIu64 " of the steps comes from seat %d after entry %" PRIu64,
                          entry.index, peer, serve->heard);
     if (lacks_update(serve, &entry)) {
-        stop_without(serve, serve->config.seat, "it lacks an update of a step");
+        stop_without(serve, serve->config.seat, "it lacks an update of a step", false);
         return TUTTI_OK;
     }
     if (!serve_has_clock(serve)) {
         carry_out(serve, &entry);
     } else if (!step_leader_hear(&serve->leader, &entry)) {
-        stop_without(serve, serve->config.seat, "it has missed a step");
+        stop_without(serve, serve->config.seat, "it has missed a step", false);
     } else {
         serve_act(serve);
     }
@@ -525,23 +525,9 @@ static void hear_lost(struct serve *serve, const struct server_request *request)
         serve_lose_worker(serve, worker, "another server has lost it");
 }
 
-static enum tutti_status hear_piece(struct serve *serve, const struct server_request *request,
-                                    const void *bytes)
+/* A base, or a piece of a share, has been taken. Without it this seat is of no use. */
+static enum tutti_status act_or_stop(struct serve *serve, enum tutti_status status)
 {
-    const enum tutti_status status = serve_take_piece(serve, request, bytes);
-    if (status == TUTTI_OK) {
-        serve_act(serve);
-        return TUTTI_OK;
-    }
-    char why[160];
-    error_copy(why, sizeof why);
-    stop(serve, status, why, false);
-    return TUTTI_OK;
-}
-
-static enum tutti_status hear_base(struct serve *serve, int peer, const uint64_t *words)
-{
-    const enum tutti_status status = serve_take_base(serve, peer, words);
     if (status == TUTTI_OK) {
         serve_act(serve);
         return TUTTI_OK;
@@ -593,8 +579,8 @@ enum tutti_status serve_hear_seat(struct serve *serve, int peer,
     case SERVER_BEGUN:
     case SERVER_FILLED: return hear_of_clock(serve, peer, request);
     case SERVER_GONE: hear_gone(serve, request); return TUTTI_OK;
-    case SERVER_BASE: return hear_base(serve, peer, payload);
-    case SERVER_PIECE: return hear_piece(serve, request, payload);
+    case SERVER_BASE: return act_or_stop(serve, serve_take_base(serve, peer, payload));
+    case SERVER_PIECE: return act_or_stop(serve, serve_take_piece(serve, request, payload));
     default:
         serve->peers[peer].is_over = true;
         serve->peers[peer].is_silent |= request->number == SERVER_OVER_EVERYWHERE;

@@ -67,7 +67,7 @@ enum server_kind {
     SERVER_GONE,   /* from the leader: a seat is gone */
     SERVER_BEGUN,  /* to seats with a clock: this spare has a worker's updates from that clock on */
     SERVER_FILLED, /* to these: and all of its share */
-    SERVER_BASE,   /* from the leader to a spare: what it begins with (server_base_bytes) */
+    SERVER_BASE, /* from the leader to a spare: the state that it begins with (server_base_bytes) */
     SERVER_PIECE, /* from the FULL seat of its share: records of tables (table_copy.h), behind an entry */
     SERVER_OVER, /* to seats with a clock: all workers are gone here; the last message of each seat: everywhere */
     SERVER_KIND_END

@@ -71,7 +71,7 @@ static bool is_entry_of_seat(unsigned kind)
            kind == SERVER_OUT;
 }
 
-/* What seats say to each other is about workers, seats and shares that there are. */
+/* Messages between seats are about workers, seats and shares that there are. */
 static void check_seats(const struct server_request *request)
 {
     const unsigned kind = request->kind;

@@ -93,7 +93,8 @@ static size_t size_of(const struct experiment *x)
     return x->dtype == TUTTI_FLOAT32 ? 4 : 2;
 }
 
-/* Of a v form: what a rank gives to each rank in an alltoallv, and gets; or what each rank gives. */
+/* Counts of a v form: of the blocks that a rank gives to each rank in an alltoallv, and gets; or of the block that each rank
+ * gives. */
 static void fill_counts(const struct experiment *x, int rank, int size, size_t *counts)
 {
     for (int r = 0; r < size; r++)

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Both libraries show the linker tutti_* and nothing else. What tests share has no name twice, and none of libc's, which tests would call instead.
+# Both libraries show the linker tutti_* and nothing else. The library that tests share has no name twice, and none of libc's: tests would
+# call that function in place of libc's.
 # ctest: label=nosan
 set -euo pipefail
 

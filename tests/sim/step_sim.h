@@ -31,7 +31,7 @@
  *
  * Planted bugs (enum step_bug) show that the judge sees them. That seats tell a new seat with the clock again what they
  * have said has no bug of its own: a spare hears of each update by itself, since a worker's tick waits for the step
- * before it; what is told again makes other spares FULL sooner. */
+ * before it; the repetition makes other spares FULL sooner. */
 #ifndef TUTTI_TESTS_SIM_STEP_SIM_H
 #define TUTTI_TESTS_SIM_STEP_SIM_H
 

@@ -156,7 +156,7 @@ static bool is_as_in(const struct ledger *ledger, const struct run *run, const f
 
 /* ------------------------------------------------------------------------------------- the workers */
 
-/* What a worker computes with. */
+/* The state with which a worker computes. */
 struct scratch {
     float dense[WIDTH_MAX], mine[WIDTH_MAX], words[ROWS][ROW_WIDTH];
     struct ledger ledger;
