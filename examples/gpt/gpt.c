@@ -5,6 +5,7 @@
  *     gpt_double --check-gradients            the backward pass is right: the same program in double
  *     tutti-run -n 4 gpt --mesh dp=2,tp=2     on four ranks; add --check-single to compare with one process
  *     gpt --checkpoint DIR --resume           goes on where the last run ended, on any mesh
+ *     tutti-run -n 4 --elastic 8 gpt --elastic    goes on when ranks die, and takes in others
  *     tutti-run -n 8 gpt --mesh pp=2,dp=2,tp=2 --profile step.json      what all ranks do, for Perfetto
  *
  * The files, in the order in which to read them:
@@ -28,6 +29,7 @@
  *     volumes.h       what a step sends, beside the formulas; unconnected.h: a step that sends nothing
  *     check_single.h  whether that computes what one process does
  *     checkpointing.h the run in files, from which other ranks go on
+ *     elastic_trainer.h  replicas that go on when ranks die
  *
  * One process and many ranks compute the same, up to the order of sums:
  *
@@ -41,6 +43,7 @@
  *    shards, for ZeRO.
  */
 #include <cblas.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -48,6 +51,7 @@
 #include <unistd.h>
 
 #include "check_single.h"
+#include "elastic_trainer.h"
 #include "give_up.h"
 #include "gradient_check.h"
 #include "options.h"
@@ -149,8 +153,13 @@ static struct tokenizer *prepare_tokenizer(const struct options *options, const 
     const size_t vocabulary = options->trainer.model.shape.vocabulary;
     struct tokenizer *tokenizer = tokenizer_train(text, size, vocabulary);
     if (path == NULL) return tokenizer;
-    FILE *file = fopen(path, "wb");
-    if (file == NULL || !tokenizer_print(tokenizer, file) || fclose(file) != 0)
+    /* Under another name first: a rank that joins meanwhile finds all of it or nothing. */
+    char beside[PATH_MAX];
+    const int length = snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid());
+    if (length < 0 || (size_t)length >= sizeof beside) give_up(path, strerror(ENAMETOOLONG));
+    FILE *file = fopen(beside, "wb");
+    if (file == NULL || !tokenizer_print(tokenizer, file) || fclose(file) != 0 ||
+        rename(beside, path) != 0)
         give_up(path, strerror(errno));
     return tokenizer;
 }
@@ -181,44 +190,58 @@ static void describe(const struct data *data, size_t bytes, const struct options
 
 /* --------------------------------------------------------------------------------- what it does */
 
-/* The optimizer that takes the steps: one of the two. */
+/* The optimizer that takes the steps: one of the three. */
 struct stepper {
     struct trainer *trainer;
     struct parallel *parallel;
+    struct elastic_trainer *elastic;
     struct checkpointing *checkpointing; /* NULL: none */
     bool is_silent;
     double *losses, *seconds; /* [steps] */
 };
 
-static void train(const struct options *options, const struct stepper *stepper)
+/* Takes step number *step, or, of an elastic run, the one that is next there. False: there is none. */
+static bool take_step(const struct stepper *stepper, size_t steps, size_t *step,
+                      struct step_report *report)
+{
+    if (stepper->elastic != NULL) return elastic_trainer_step(stepper->elastic, step, report);
+    if (*step == steps) return false;
+    *report = stepper->parallel != NULL ? parallel_step(stepper->parallel, *step)
+                                        : trainer_step(stepper->trainer, *step);
+    return true;
+}
+
+/* Returns the first step that it took. */
+static size_t train(const struct options *options, const struct stepper *stepper)
 {
     const struct trainer_options *wanted = &options->trainer;
     const size_t steps = wanted->schedule.steps;
-    const size_t first = (size_t)checkpointing_step(stepper->checkpointing);
+    size_t step = (size_t)checkpointing_step(stepper->checkpointing), taken = 0;
     struct progress progress = {.on_terminal = isatty(STDOUT_FILENO) != 0,
-                                .first = first,
+                                .first = step,
                                 .has_no_loss = options->parallel.is_unconnected,
                                 .steps = steps,
                                 .report_steps = options->report_steps,
                                 .tokens = wanted->batch * wanted->model.shape.context,
                                 .mesh = &options->parallel.mesh,
                                 .began_s = now_s()};
+    bool is_silent = stepper->is_silent;
+    struct step_report report;
     if (progress.report_steps == 0) progress.report_steps = (steps + LINES - 1) / LINES;
-    for (size_t step = first; step < steps; step++) {
-        const double began_s = now_s();
-        const struct step_report report = stepper->parallel != NULL
-                                              ? parallel_step(stepper->parallel, step)
-                                              : trainer_step(stepper->trainer, step);
+    for (double began_s = now_s(); take_step(stepper, steps, &step, &report); began_s = now_s()) {
+        if (taken++ == 0 || step < progress.first) progress.first = step;
         stepper->losses[step] = report.loss;
         stepper->seconds[step] = now_s() - began_s;
-        if (!stepper->is_silent) progress_step(&progress, step, &report);
-        checkpointing_after(stepper->checkpointing, stepper->parallel, step + 1);
+        if (stepper->elastic != NULL) is_silent = !elastic_trainer_is_first(stepper->elastic);
+        if (!is_silent) progress_step(&progress, step, &report);
+        checkpointing_after(stepper->checkpointing, stepper->parallel, ++step);
     }
     const double seconds = now_s() - progress.began_s;
-    if (stepper->is_silent) return;
+    if (is_silent) return progress.first;
     printf("time           %.1f s, %.0f tokens/s\n", seconds,
-           first < steps ? (double)((steps - first) * progress.tokens) / seconds : 0.0);
+           (double)(taken * progress.tokens) / seconds);
     fflush(stdout);
+    return progress.first;
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -287,7 +310,7 @@ static int run_alone(const struct options *options, const struct data *data,
         const struct stepper stepper = {.trainer = &trainer,
                                         .losses = allocate(steps, sizeof(double)),
                                         .seconds = allocate(steps, sizeof(double))};
-        train(options, &stepper);
+        (void)train(options, &stepper);
         printf("step           %.3f ms in the median\n", 1e3 * median_s(stepper.seconds, steps));
         print_held_out(options, &trainer, data);
         write_something(options, &trainer, data, tokenizer);
@@ -296,6 +319,33 @@ static int run_alone(const struct options *options, const struct data *data,
     }
     trainer_release(&trainer);
     return code;
+}
+
+/* Replicas that may die, and be replaced. Each has the whole model; whichever is rank 0 in the end
+ * does the rest as if it had trained alone. */
+static int run_elastic(const struct options *options, const struct data *data,
+                       const struct tokenizer *tokenizer)
+{
+    const size_t steps = options->trainer.schedule.steps;
+    struct trainer trainer;
+    trainer_init(&trainer, &options->trainer, data);
+    struct elastic_trainer *elastic = elastic_trainer_open(&trainer, options->checkpointing.folder);
+    const struct stepper stepper = {.elastic = elastic,
+                                    .losses = allocate(steps, sizeof(double)),
+                                    .seconds = allocate(steps, sizeof(double))};
+    const size_t first = train(options, &stepper);
+    const bool is_first = elastic_trainer_is_first(elastic);
+    if (is_first && first < steps)
+        printf("step           %.3f ms in the median, on this rank\n",
+               1e3 * median_s(stepper.seconds + first, steps - first));
+    if (is_first) elastic_trainer_describe(elastic, stdout);
+    elastic_trainer_close(elastic);
+    if (is_first) print_held_out(options, &trainer, data);
+    if (is_first) write_something(options, &trainer, data, tokenizer);
+    free(stepper.losses);
+    free(stepper.seconds);
+    trainer_release(&trainer);
+    return 0;
 }
 
 /* Rank 0 gets all weights, and does the rest as if it had trained alone. */
@@ -345,7 +395,7 @@ static int run_together(const struct options *options, const struct data *data,
                options->trainer.batch, options->trainer.model.samples_max);
     fflush(stdout);
     expect(tutti_barrier(world), "beginning together");
-    train(options, &stepper);
+    (void)train(options, &stepper);
     const bool is_kept = checkpointing_close(checkpointing);
     const size_t taken = before < steps ? steps - before : 0;
     double slowest_s = taken > 0 ? median_s(stepper.seconds + before, taken) : 0;
@@ -427,7 +477,7 @@ int main(int argument_count, char **arguments)
     int code = options_parse(argument_count, arguments, &options);
     if (code >= 0) return code;
     if (getenv("OPENBLAS_NUM_THREADS") == NULL) openblas_set_num_threads(1);
-    struct tutti_comm *world = meet(&options);
+    struct tutti_comm *world = options.is_elastic ? NULL : meet(&options);
     const char *mistake = world != NULL ? complete(&options, world) : NULL;
     if (mistake != NULL) {
         if (tutti_comm_rank(world) == 0) tell_mistake(mistake, &options, tutti_comm_size(world));
@@ -443,9 +493,10 @@ int main(int argument_count, char **arguments)
     model->shape.vocabulary = tokenizer_vocabulary(tokenizer);
     struct data data;
     data_init(&data, tokenizer, text, size, model->shape.context, model->seed);
-    if (world == NULL || tutti_comm_rank(world) == 0) describe(&data, size, &options);
-    code = world != NULL ? run_together(&options, &data, tokenizer, world)
-                         : run_alone(&options, &data, tokenizer);
+    if (options.tells) describe(&data, size, &options);
+    code = options.is_elastic ? run_elastic(&options, &data, tokenizer)
+           : world != NULL    ? run_together(&options, &data, tokenizer, world)
+                              : run_alone(&options, &data, tokenizer);
     data_release(&data);
     tokenizer_free(tokenizer);
     free(text);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { ELASTIC_SAMPLES = 4, MISTAKE_BYTES = 160 };
+
 static const char usage[] =
     "usage: gpt [options]\n"
     "  Trains a small GPT on a text, and lets it write.\n"
@@ -59,6 +61,14 @@ static const char usage[] =
     "                      differ by more than rounding, or with --compress if the mean losses of "
     "the last\n"
     "                      quarter of the steps differ by more than 10 %\n"
+    "many ranks that may die and join, as in `tutti-run -n 4 --elastic 8 gpt --elastic`:\n"
+    "  --elastic           go on when a rank dies, with another process in its place or with those "
+    "that are\n"
+    "                      left; put out a rank that is sick. Each rank has the whole model; it "
+    "computes up\n"
+    "                      to 4 samples at once, unless --micro-batch says how many\n"
+    "                      --checkpoint DIR: go on from the newest one there, and write one as "
+    "often as pays\n"
     "checkpoints, of one process or many:\n"
     "  --checkpoint DIR    write the run to DIR while it goes on, and in the end\n"
     "  --checkpoint-every N  steps between checkpoints (default 100)\n"
@@ -108,7 +118,8 @@ enum name {
     WRITE,
     TEMPERATURE,
     CHECK_GRADIENTS,
-    MESH,
+    ELASTIC,
+    MESH, /* from here on, but for --checkpoint and --resume: not for --elastic */
     ZERO,
     AHEAD,
     OWN_ROWS,
@@ -168,6 +179,7 @@ static const struct option list[] = {
     {"compress", required_argument, NULL, COMPRESS},
     {"no-feedback", no_argument, NULL, NO_FEEDBACK},
     {"check-single", no_argument, NULL, CHECK_SINGLE},
+    {"elastic", no_argument, NULL, ELASTIC},
     {"gather-again", no_argument, NULL, GATHER_AGAIN},
     {"profile", required_argument, NULL, PROFILE},
     {"profile-steps", required_argument, NULL, PROFILE_STEPS},
@@ -317,6 +329,7 @@ static bool set(struct options *options, int name, const char *text)
     case WRITE: return parse_count(text, 0, 1e9, &options->write_tokens);
     case TEMPERATURE: return parse_real(text, 0, 1e3, &options->temperature);
     case CHECK_GRADIENTS: options->check_gradients = true; return true;
+    case ELASTIC: options->is_elastic = true; return true;
     default: return set_parallel(options, name, text);
     }
 }
@@ -328,14 +341,20 @@ static const char *find_mistake(const struct options *options)
     const struct shape *shape = &trainer->model.shape;
     if (shape->width % (2 * shape->heads) != 0)
         return "the width has to be a multiple of twice the heads";
-    if (trainer->batch % trainer->model.samples_max != 0)
+    if (!options->is_elastic && trainer->batch % trainer->model.samples_max != 0)
         return "the batch has to be a multiple of the micro-batch";
     const struct parallel_options *parallel = &options->parallel;
     if (parallel->chunks > 1 && strcmp(parallel->schedule, "interleaved") != 0)
         return "several chunks are for --schedule interleaved";
     if (parallel->wide_gradients && parallel->weights == WEIGHTS_REAL)
         return "gradients are wide anyway without --dtype bf16";
-    if (options->check_gradients && options->wants_ranks)
+    if (options->is_elastic && options->mesh_option != NULL) {
+        static char mistake[MISTAKE_BYTES];
+        snprintf(mistake, sizeof mistake,
+                 "--elastic is for replicas of the whole model, without --%s", options->mesh_option);
+        return mistake;
+    }
+    if (options->check_gradients && (options->wants_ranks || options->is_elastic))
         return "gradients are checked in one process";
     if (options->checkpointing.resume && options->checkpointing.folder == NULL)
         return "--resume needs a folder: --checkpoint DIR";
@@ -352,6 +371,8 @@ static const char *find_mistake(const struct options *options)
 static bool is_teller(void)
 {
     int rank;
+    const char *const joins = getenv("TUTTI_ELASTIC_JOIN");
+    if (joins != NULL && strcmp(joins, "1") == 0) return false;
     return tutti_launcher(&rank, NULL) == NULL || rank == 0;
 }
 
@@ -359,7 +380,8 @@ int options_parse(int argument_count, char **arguments, struct options *options)
 {
     const bool tells = is_teller();
     *options =
-        (struct options){.held_out_samples = 256,
+        (struct options){.tells = tells,
+                         .held_out_samples = 256,
                          .write_tokens = 200,
                          .temperature = 0.7,
                          .checkpointing = {.every_steps = 100, .keep = 2},
@@ -388,7 +410,11 @@ int options_parse(int argument_count, char **arguments, struct options *options)
             if (tells) fputs(usage, stdout);
             return 0;
         }
-        if (name != '?' && set(options, name, optarg)) continue;
+        if (name != '?' && set(options, name, optarg)) {
+            if (name >= MESH && name != CHECKPOINT && name != RESUME)
+                options->mesh_option = list[i].name;
+            continue;
+        }
         if (name != '?' && tells)
             fprintf(stderr, "gpt: this makes no sense: --%s %s\n", list[i].name, optarg);
         if (tells) fputs("options: gpt --help\n", stderr);
@@ -397,7 +423,11 @@ int options_parse(int argument_count, char **arguments, struct options *options)
     struct model_options *model = &options->trainer.model;
     struct shape *shape = &model->shape;
     if (shape->hidden == 0) shape->hidden = (shape->width * 8 / 3 + 31) / 32 * 32;
-    if (model->samples_max == 0) model->samples_max = options->trainer.batch;
+    /* Ranks may come and go, but what is computed at once has to stay, for the bits. */
+    const size_t at_once = options->is_elastic && options->trainer.batch > ELASTIC_SAMPLES
+                               ? ELASTIC_SAMPLES
+                               : options->trainer.batch;
+    if (model->samples_max == 0) model->samples_max = at_once;
     struct parallel_options *parallel = &options->parallel;
     if (parallel->chunks == 0)
         parallel->chunks = strcmp(parallel->schedule, "interleaved") == 0 ? 2 : 1;

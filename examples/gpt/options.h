@@ -16,6 +16,9 @@ struct options {
     bool has_micro_batch;             /* the user said how large it is */
     bool wants_ranks; /* an option was given that is for many ranks, or as many as there are */
     bool check_single;
+    bool is_elastic;         /* ranks may die and join (elastic_trainer.h) */
+    const char *mesh_option; /* the last one that was given that --elastic has no use for; or NULL */
+    bool tells;              /* of many ranks with the same arguments, what is told once */
     struct checkpointing_options checkpointing;
 };
 

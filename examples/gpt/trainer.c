@@ -39,18 +39,19 @@ static struct batch batch_of(const struct trainer *trainer, size_t samples)
                           .numbers = trainer->numbers};
 }
 
-static double run(struct trainer *trainer, uint64_t step, bool with_gradients)
+static double run(struct trainer *trainer, uint64_t step, struct range numbers, bool with_gradients)
 {
     struct model *model = trainer->model;
-    const size_t context = trainer->data->context, samples = trainer->options.model.samples_max;
+    const size_t context = trainer->data->context, at_once = trainer->options.model.samples_max;
     const double tokens = (double)(trainer->options.batch * context);
-    struct batch batch = batch_of(trainer, samples);
     double loss = 0;
-    batch.step = step;
-    batch.training = true;
-    for (size_t done = 0; done < trainer->options.batch; done += samples) {
+    for (size_t done = 0, samples; done < numbers.count; done += samples) {
+        samples = numbers.count - done < at_once ? numbers.count - done : at_once;
+        struct batch batch = batch_of(trainer, samples);
+        batch.step = step;
+        batch.training = true;
         for (size_t i = 0; i < samples; i++) {
-            trainer->numbers[i] = step * trainer->options.batch + done + i;
+            trainer->numbers[i] = numbers.first + done + i;
             data_sample(trainer->data, trainer->numbers[i], trainer->inputs + i * context,
                         trainer->targets + i * context);
         }
@@ -61,18 +62,28 @@ static double run(struct trainer *trainer, uint64_t step, bool with_gradients)
     return loss / tokens;
 }
 
+static struct range samples_of(const struct trainer *trainer, uint64_t step)
+{
+    return (struct range){step * trainer->options.batch, trainer->options.batch};
+}
+
 double trainer_loss(struct trainer *trainer, uint64_t step)
 {
-    return run(trainer, step, false);
+    return run(trainer, step, samples_of(trainer, step), false);
+}
+
+double trainer_share(struct trainer *trainer, uint64_t step, struct range samples)
+{
+    memset(trainer->model->gradients, 0, trainer->model->parameters.elements * sizeof(real));
+    return run(trainer, step, samples, true);
 }
 
 double trainer_gradients(struct trainer *trainer, uint64_t step)
 {
-    memset(trainer->model->gradients, 0, trainer->model->parameters.elements * sizeof(real));
-    return run(trainer, step, true);
+    return trainer_share(trainer, step, samples_of(trainer, step));
 }
 
-struct step_report trainer_step(struct trainer *trainer, uint64_t step)
+struct step_report trainer_update(struct trainer *trainer, uint64_t step)
 {
     const struct trainer_options *options = &trainer->options;
     const struct parameters *parameters = &trainer->model->parameters;
@@ -80,7 +91,6 @@ struct step_report trainer_step(struct trainer *trainer, uint64_t step)
     const struct range elements = {0, parameters->elements};
     struct step_report report = {.step_s = 0};
 
-    report.loss = trainer_gradients(trainer, step);
     squares_of_blocks(trainer->model->gradients, blocks, trainer->squares);
     const double squares = squares_sum(trainer->squares, blocks.count);
     report.gradient_length = sqrt(squares);
@@ -88,6 +98,14 @@ struct step_report trainer_step(struct trainer *trainer, uint64_t step)
     adamw_step(&options->adamw, step, report.rate, clip_factor(squares, options->clip),
                parameters->matrix_elements, elements, trainer->model->gradients, trainer->moments,
                trainer->model->weights);
+    return report;
+}
+
+struct step_report trainer_step(struct trainer *trainer, uint64_t step)
+{
+    const double loss = trainer_gradients(trainer, step);
+    struct step_report report = trainer_update(trainer, step);
+    report.loss = loss;
     return report;
 }
 

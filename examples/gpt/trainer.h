@@ -53,6 +53,13 @@ double trainer_gradients(struct trainer *trainer, uint64_t step);
 
 struct step_report trainer_step(struct trainer *trainer, uint64_t step);
 
+/* A step in two halves, for replicas that share its samples. The first one sets the model's
+ * gradients to what the samples `samples`, by their global numbers, add to those of the step, and
+ * returns what they add to its mean loss. The second one takes the step, with the sum of all
+ * replicas' gradients; the loss is not in its report. */
+double trainer_share(struct trainer *trainer, uint64_t step, struct range samples);
+struct step_report trainer_update(struct trainer *trainer, uint64_t step);
+
 /* The mean loss over what was held out, of at most `samples_max` samples spread over it. */
 double trainer_held_out(struct trainer *trainer, size_t samples_max);
 
