@@ -16,7 +16,7 @@ static int worker_count(const struct serve *serve)
     return serve->config.division->worker_count;
 }
 
-static bool leads(const struct serve *serve)
+bool serve_leads(const struct serve *serve)
 {
     return serve_has_clock(serve) &&
            (serve->leader.role == STEP_LEADS || serve->leader.role == STEP_WAITS);
@@ -28,11 +28,11 @@ static int rank_of(const struct serve *serve, int seat)
     return serve->config.server_ranks[division_host(serve->config.division, seat)];
 }
 
-static int left_here(const struct serve *serve)
+int serve_left_here(const struct serve *serve)
 {
     int count = 0;
     for (int i = 0; i < worker_count(serve); i++)
-        count += serve->workers[i].presence == SERVE_THERE;
+        count += serve->workers[i].presence == SERVE_THERE && serve->workers[i].is_in;
     return count;
 }
 
@@ -68,7 +68,7 @@ static void stop(struct serve *serve, enum tutti_status status, const char *why,
     serve->broken = status;
     snprintf(serve->why, sizeof serve->why, "%s", why);
     log_write(LOG_WARN, "rank %d: parameter server: %s", serve->config.rank, serve->why);
-    if (!is_everywhere || !leads(serve)) close_peers(serve, serve->why);
+    if (!is_everywhere || !serve_leads(serve)) close_peers(serve, serve->why);
     serve_answer_broken(serve);
 }
 
@@ -81,10 +81,15 @@ static void stop_without(struct serve *serve, int seat, const char *why, bool is
     stop(serve, TUTTI_PROC_FAILED, text, is_everywhere);
 }
 
+void serve_stop_without(struct serve *serve, int seat)
+{
+    stop_without(serve, seat, "it has told this spare nothing", false);
+}
+
 /* A share has no seat any more. The other seats are told by the leader. */
 static void stop_everywhere(struct serve *serve, int seat, const char *why)
 {
-    if (leads(serve))
+    if (serve_leads(serve))
         serve_tell_all(serve,
                        &(struct server_request){.kind = SERVER_GONE, .number = (uint64_t)seat});
     stop_without(serve, seat, why, true);
@@ -174,9 +179,10 @@ static void drop_worker(struct serve *serve, int worker)
     if (of->presence == SERVE_THERE) {
         close_worker(serve, worker, "another server has lost it");
         log_write(LOG_WARN, "rank %d: parameter server: the worker at rank %d is gone (%d left): %s",
-                  serve->config.rank, serve->config.worker_ranks[worker], left_here(serve),
+                  serve->config.rank, serve->config.worker_ranks[worker], serve_left_here(serve),
                   "another server has lost it");
     }
+    if (of->presence == SERVE_AWAITED) of->presence = SERVE_LOST;
     update_clear(&of->ended);
     of->has_ended = false;
 }
@@ -214,7 +220,8 @@ void serve_lose_worker(struct serve *serve, int worker, const char *why)
     close_worker(serve, worker, why);
     if (why != NULL) {
         log_write(LOG_WARN, "rank %d: parameter server: the worker at rank %d is gone (%d left): %s",
-                  serve->config.rank, serve->config.worker_ranks[worker], left_here(serve), why);
+                  serve->config.rank, serve->config.worker_ranks[worker], serve_left_here(serve),
+                  why);
         serve_tell_clocks(
             serve, &(struct server_request){.kind = SERVER_LOST, .number = (uint64_t)worker});
     }
@@ -234,7 +241,7 @@ static void tell_gone(struct serve *serve, int gone, bool had_clock)
 /* Of a seat with a clock. */
 static void go_on_without(struct serve *serve, int peer, bool had_clock, const char *why)
 {
-    const bool puts_out = step_leader_puts_out(&serve->leader), led = leads(serve);
+    const bool puts_out = step_leader_puts_out(&serve->leader), led = serve_leads(serve);
     if (!step_leader_gone(&serve->leader, peer)) {
         stop_everywhere(serve, peer, why);
         return;
@@ -242,8 +249,8 @@ static void go_on_without(struct serve *serve, int peer, bool had_clock, const c
     if (serve->map.seats[peer].state != SEAT_SPARE)
         log_write(LOG_WARN, "rank %d: parameter server: the server at rank %d is gone; %s: %s",
                   serve->config.rank, rank_of(serve, peer),
-                  leads(serve) && !led ? "this one decides the steps"
-                                       : "backups have its part of the tables",
+                  serve_leads(serve) && !led ? "this one decides the steps"
+                                             : "backups have its part of the tables",
                   why);
     if (puts_out) tell_gone(serve, peer, had_clock);
     serve_act(serve);
@@ -315,7 +322,8 @@ static void tell_again(struct serve *serve, int clock)
             request.clock = of->ticked - 1;
             serve_tell(serve, clock, &request, NULL);
         }
-        if (of->presence == SERVE_THERE) continue;
+        if (of->presence == SERVE_THERE && !of->is_in) serve_tell_linked(serve, i, clock);
+        if (of->presence == SERVE_THERE || of->presence == SERVE_AWAITED) continue;
         request = (struct server_request){
             .kind = SERVER_LOST, .number = (uint64_t)i, .left_count = of->presence == SERVE_LEFT};
         serve_tell(serve, clock, &request, NULL);
@@ -354,7 +362,7 @@ static void say_what_becomes(const struct serve *serve, int seat, enum seat_stat
 {
     static const char *const words[] = {
         [SEAT_INVITED] = "becomes a backup", [SEAT_JOINED] = "gets a copy", [SEAT_FULL] = "has a whole copy"};
-    if (!leads(serve) || state == SEAT_OUT) return;
+    if (!serve_leads(serve) || state == SEAT_OUT) return;
     log_write(LOG_INFO, "rank %d: parameter server: the server at rank %d %s of the part of rank %d",
               serve->config.rank, rank_of(serve, seat), words[state],
               serve->config.server_ranks[share]);
@@ -386,6 +394,8 @@ static void carry_out(struct serve *serve, const struct step_entry *entry)
         take_step(serve, entry);
     else if (entry->kind == STEP_LOST)
         drop_worker(serve, (int)entry->number);
+    else if (entry->kind == STEP_CAME)
+        serve_let_in(serve, entry);
     else if (step_entry_moves(entry->kind, &state))
         move_seat(serve, entry, state);
     else if (entry->kind != STEP_LEFT)
@@ -420,6 +430,7 @@ static enum step_entry_kind kind_of(unsigned kind)
     case SERVER_DECIDED: return STEP_DECIDED;
     case SERVER_LOST: return STEP_LOST;
     case SERVER_LEFT: return STEP_LEFT;
+    case SERVER_CAME: return STEP_CAME;
     case SERVER_INVITED: return STEP_INVITED;
     case SERVER_JOINED: return STEP_JOINED;
     case SERVER_FULL: return STEP_FULL;
@@ -444,9 +455,10 @@ static enum tutti_status hear_entry(struct serve *serve, int peer,
                                      .kind = kind_of(request->kind),
                                      .number = request->number,
                                      .left_count = request->left_count,
-                                     .members = members != NULL ? members : serve->members};
+                                     .members = members != NULL ? members : serve->members,
+                                     .round = request->clock};
     if (entry.index <= serve->heard) return TUTTI_OK;
-    if (leads(serve) || (!serve_has_clock(serve) && entry.index != serve->heard + 1))
+    if (serve_leads(serve) || (!serve_has_clock(serve) && entry.index != serve->heard + 1))
         return error_set(TUTTI_MISMATCH,
                          "entry %" PRIu64 " of the steps comes from seat %d after entry %" PRIu64,
                          entry.index, peer, serve->heard);
@@ -473,7 +485,7 @@ static enum tutti_status hear_round(struct serve *serve, int peer,
                                      .left_count = request->left_count,
                                      .round = request->clock};
     if (!serve_has_clock(serve)) return TUTTI_OK;
-    if (leads(serve) || !step_leader_hear(&serve->leader, &entry))
+    if (serve_leads(serve) || !step_leader_hear(&serve->leader, &entry))
         return error_set(TUTTI_MISMATCH,
                          "the end of change %" PRIu64 " of the mode comes from seat %d out of turn",
                          request->clock, peer);
@@ -519,7 +531,8 @@ static void hear_gone(struct serve *serve, const struct server_request *request)
 static void hear_lost(struct serve *serve, const struct server_request *request)
 {
     const int worker = (int)request->number;
-    if (!leads(serve) || serve->workers[worker].presence != SERVE_THERE || request->left_count > 0)
+    if (!serve_leads(serve) || serve->workers[worker].presence != SERVE_THERE ||
+        request->left_count > 0)
         report(serve, worker, request->left_count > 0);
     else
         serve_lose_worker(serve, worker, "another server has lost it");
@@ -547,6 +560,7 @@ static enum tutti_status hear_of_clock(struct serve *serve, int peer,
     case SERVER_HAS: return hear_has(serve, peer, request);
     case SERVER_LOST: hear_lost(serve, request); return TUTTI_OK;
     case SERVER_RESUME: return hear_resume(serve, peer, request);
+    case SERVER_LINKED: step_leader_linked(&serve->leader, peer, (int)request->number); break;
     case SERVER_BEGUN:
         step_leader_begun(&serve->leader, peer, (int)request->number, request->clock);
         break;
@@ -566,6 +580,7 @@ enum tutti_status serve_hear_seat(struct serve *serve, int peer,
         if (request->sequence == 0) return hear_of_clock(serve, peer, request);
         return hear_entry(serve, peer, request, payload);
     case SERVER_LEFT:
+    case SERVER_CAME:
     case SERVER_DECIDED:
     case SERVER_INVITED:
     case SERVER_JOINED:
@@ -574,6 +589,7 @@ enum tutti_status serve_hear_seat(struct serve *serve, int peer,
     case SERVER_CHANGED:
     case SERVER_KEPT: return hear_round(serve, peer, request);
     case SERVER_HAS:
+    case SERVER_LINKED:
     case SERVER_CONFIRM:
     case SERVER_RESUME:
     case SERVER_BEGUN:
@@ -614,7 +630,7 @@ bool serve_is_over(struct serve *serve)
         if (serve->workers[i].line.state != LINE_CLOSED) return false;
     bool all = true;
     for (int i = 0; i < serve->peer_count; i++) all &= serve->peers[i].is_over;
-    if (!leads(serve)) {
+    if (!serve_leads(serve)) {
         all = serve->is_told_over || serve->broken != TUTTI_OK;
         if (!serve->has_said_over)
             serve_tell_all(serve, &(struct server_request){.kind = SERVER_OVER});
