@@ -120,6 +120,7 @@ static void note_who_waits(struct serve *serve)
 static bool look_after_all(struct serve *serve)
 {
     bool has_changed = serve_take_newcomers(serve);
+    if (has_changed) serve_act(serve);
     note_who_waits(serve);
     for (int i = 0; i < serve->peer_count; i++) has_changed |= look_after_peer(serve, i);
     for (int i = 0; i < serve->config.division->worker_count; i++)

@@ -1,21 +1,8 @@
-#include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "base/status.h"
 #include "os/clock.h"
 #include "server/serve_state.h"
-
-void serve_tell_linked(struct serve *serve, int worker, int clock)
-{
-    const struct server_request request = {.kind = SERVER_LINKED, .number = (uint64_t)worker};
-    if (clock >= 0) {
-        serve_tell(serve, clock, &request, NULL);
-        return;
-    }
-    serve_tell_clocks(serve, &request);
-    if (serve_has_clock(serve)) step_leader_linked(&serve->leader, serve->config.seat, worker);
-}
 
 /* Nobody listens to it here. */
 static void turn_away(struct serve *serve, struct tutti_comm *comm, const char *why)
@@ -76,7 +63,6 @@ bool serve_take_newcomers(struct serve *serve)
         take_newcomer(serve, one->worker, one->comm);
         free(one);
     }
-    if (has_any) serve_act(serve);
     return has_any;
 }
 
@@ -102,12 +88,6 @@ void serve_let_in(struct serve *serve, const struct step_entry *entry)
         of->ticked = of->decided;
     else if (of->presence == SERVE_THERE && !of->is_invited)
         serve_invite(serve, worker);
-    if (serve_leads(serve))
-        log_write(LOG_INFO,
-                  "rank %d: parameter server: a worker has come as rank %d, in clock %" PRIu64
-                  " (%d are there)",
-                  serve->config.rank, serve->config.worker_ranks[worker], of->first_clock,
-                  serve_left_here(serve));
 }
 
 enum tutti_status serve_answer_enter(struct serve *serve, int worker)

@@ -170,6 +170,8 @@ void serve_tell(struct serve *serve, int peer, const struct server_request *requ
 void serve_tell_all(struct serve *serve, const struct server_request *request);
 void serve_tell_clocks(struct serve *serve, const struct server_request *request);
 void serve_tell_entry(struct serve *serve, int peer, const struct step_entry *entry);
+/* Tells a seat with a clock (-1: all, this one, too) that this seat has a line to a worker that is not in yet. */
+void serve_tell_linked(struct serve *serve, int worker, int clock);
 
 /* ---------------------------------------------------------------------------------- serve_answer.c */
 
@@ -240,8 +242,6 @@ void serve_drop_newcomers(struct serve *serve);
 void serve_let_in(struct serve *serve, const struct step_entry *entry);
 /* A worker that is in asks where it is to push. */
 enum tutti_status serve_answer_enter(struct serve *serve, int worker);
-/* Tells a seat with a clock (-1: all) that this one has a line to a worker that is not in yet. */
-void serve_tell_linked(struct serve *serve, int worker, int clock);
 
 /* ------------------------------------------------------------------------------------ serve_step.c */
 
@@ -256,8 +256,6 @@ enum tutti_status serve_hear_seat(struct serve *serve, int peer,
                                   const struct server_request *request, const void *payload);
 /* Workers that are in, and that this seat has not lost. */
 int serve_left_here(const struct serve *serve);
-/* Whether this seat decides the steps, or is about to. */
-bool serve_leads(const struct serve *serve);
 /* A worker is gone, or does not come: closes its line. why: NULL if it left. */
 void serve_lose_worker(struct serve *serve, int worker, const char *why);
 void serve_lose_peer(struct serve *serve, int peer, const char *why);

@@ -16,7 +16,7 @@ static int worker_count(const struct serve *serve)
     return serve->config.division->worker_count;
 }
 
-bool serve_leads(const struct serve *serve)
+static bool leads(const struct serve *serve)
 {
     return serve_has_clock(serve) &&
            (serve->leader.role == STEP_LEADS || serve->leader.role == STEP_WAITS);
@@ -68,7 +68,7 @@ static void stop(struct serve *serve, enum tutti_status status, const char *why,
     serve->broken = status;
     snprintf(serve->why, sizeof serve->why, "%s", why);
     log_write(LOG_WARN, "rank %d: parameter server: %s", serve->config.rank, serve->why);
-    if (!is_everywhere || !serve_leads(serve)) close_peers(serve, serve->why);
+    if (!is_everywhere || !leads(serve)) close_peers(serve, serve->why);
     serve_answer_broken(serve);
 }
 
@@ -89,7 +89,7 @@ void serve_stop_without(struct serve *serve, int seat)
 /* A share has no seat any more. The other seats are told by the leader. */
 static void stop_everywhere(struct serve *serve, int seat, const char *why)
 {
-    if (serve_leads(serve))
+    if (leads(serve))
         serve_tell_all(serve,
                        &(struct server_request){.kind = SERVER_GONE, .number = (uint64_t)seat});
     stop_without(serve, seat, why, true);
@@ -241,7 +241,7 @@ static void tell_gone(struct serve *serve, int gone, bool had_clock)
 /* Of a seat with a clock. */
 static void go_on_without(struct serve *serve, int peer, bool had_clock, const char *why)
 {
-    const bool puts_out = step_leader_puts_out(&serve->leader), led = serve_leads(serve);
+    const bool puts_out = step_leader_puts_out(&serve->leader), led = leads(serve);
     if (!step_leader_gone(&serve->leader, peer)) {
         stop_everywhere(serve, peer, why);
         return;
@@ -249,8 +249,8 @@ static void go_on_without(struct serve *serve, int peer, bool had_clock, const c
     if (serve->map.seats[peer].state != SEAT_SPARE)
         log_write(LOG_WARN, "rank %d: parameter server: the server at rank %d is gone; %s: %s",
                   serve->config.rank, rank_of(serve, peer),
-                  serve_leads(serve) && !led ? "this one decides the steps"
-                                             : "backups have its part of the tables",
+                  leads(serve) && !led ? "this one decides the steps"
+                                       : "backups have its part of the tables",
                   why);
     if (puts_out) tell_gone(serve, peer, had_clock);
     serve_act(serve);
@@ -362,7 +362,7 @@ static void say_what_becomes(const struct serve *serve, int seat, enum seat_stat
 {
     static const char *const words[] = {
         [SEAT_INVITED] = "becomes a backup", [SEAT_JOINED] = "gets a copy", [SEAT_FULL] = "has a whole copy"};
-    if (!serve_leads(serve) || state == SEAT_OUT) return;
+    if (!leads(serve) || state == SEAT_OUT) return;
     log_write(LOG_INFO, "rank %d: parameter server: the server at rank %d %s of the part of rank %d",
               serve->config.rank, rank_of(serve, seat), words[state],
               serve->config.server_ranks[share]);
@@ -385,6 +385,17 @@ static void move_seat(struct serve *serve, const struct step_entry *entry, enum 
 
 /* ---------------------------------------------------------------------------------------- the list */
 
+static void let_in(struct serve *serve, const struct step_entry *entry)
+{
+    serve_let_in(serve, entry);
+    if (!leads(serve)) return;
+    log_write(LOG_INFO,
+              "rank %d: parameter server: a worker has come as rank %d, in clock %" PRIu64
+              " (%d are there)",
+              serve->config.rank, serve->config.worker_ranks[entry->number], entry->left_count,
+              serve_left_here(serve));
+}
+
 static void carry_out(struct serve *serve, const struct step_entry *entry)
 {
     enum seat_state state;
@@ -395,7 +406,7 @@ static void carry_out(struct serve *serve, const struct step_entry *entry)
     else if (entry->kind == STEP_LOST)
         drop_worker(serve, (int)entry->number);
     else if (entry->kind == STEP_CAME)
-        serve_let_in(serve, entry);
+        let_in(serve, entry);
     else if (step_entry_moves(entry->kind, &state))
         move_seat(serve, entry, state);
     else if (entry->kind != STEP_LEFT)
@@ -458,7 +469,7 @@ static enum tutti_status hear_entry(struct serve *serve, int peer,
                                      .members = members != NULL ? members : serve->members,
                                      .round = request->clock};
     if (entry.index <= serve->heard) return TUTTI_OK;
-    if (serve_leads(serve) || (!serve_has_clock(serve) && entry.index != serve->heard + 1))
+    if (leads(serve) || (!serve_has_clock(serve) && entry.index != serve->heard + 1))
         return error_set(TUTTI_MISMATCH,
                          "entry %" PRIu64 " of the steps comes from seat %d after entry %" PRIu64,
                          entry.index, peer, serve->heard);
@@ -485,7 +496,7 @@ static enum tutti_status hear_round(struct serve *serve, int peer,
                                      .left_count = request->left_count,
                                      .round = request->clock};
     if (!serve_has_clock(serve)) return TUTTI_OK;
-    if (serve_leads(serve) || !step_leader_hear(&serve->leader, &entry))
+    if (leads(serve) || !step_leader_hear(&serve->leader, &entry))
         return error_set(TUTTI_MISMATCH,
                          "the end of change %" PRIu64 " of the mode comes from seat %d out of turn",
                          request->clock, peer);
@@ -531,8 +542,7 @@ static void hear_gone(struct serve *serve, const struct server_request *request)
 static void hear_lost(struct serve *serve, const struct server_request *request)
 {
     const int worker = (int)request->number;
-    if (!serve_leads(serve) || serve->workers[worker].presence != SERVE_THERE ||
-        request->left_count > 0)
+    if (!leads(serve) || serve->workers[worker].presence != SERVE_THERE || request->left_count > 0)
         report(serve, worker, request->left_count > 0);
     else
         serve_lose_worker(serve, worker, "another server has lost it");
@@ -630,7 +640,7 @@ bool serve_is_over(struct serve *serve)
         if (serve->workers[i].line.state != LINE_CLOSED) return false;
     bool all = true;
     for (int i = 0; i < serve->peer_count; i++) all &= serve->peers[i].is_over;
-    if (!serve_leads(serve)) {
+    if (!leads(serve)) {
         all = serve->is_told_over || serve->broken != TUTTI_OK;
         if (!serve->has_said_over)
             serve_tell_all(serve, &(struct server_request){.kind = SERVER_OVER});

@@ -65,3 +65,14 @@ void serve_tell_entry(struct serve *serve, int peer, const struct step_entry *en
                                  .payload_bytes = is_step ? words * sizeof *entry->members : 0},
         entry->members);
 }
+
+void serve_tell_linked(struct serve *serve, int worker, int clock)
+{
+    const struct server_request request = {.kind = SERVER_LINKED, .number = (uint64_t)worker};
+    if (clock >= 0) {
+        serve_tell(serve, clock, &request, NULL);
+        return;
+    }
+    serve_tell_clocks(serve, &request);
+    if (serve_has_clock(serve)) step_leader_linked(&serve->leader, serve->config.seat, worker);
+}
