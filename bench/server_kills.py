@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """server_kills.py - trainings with a parameter server, of which workers and the server are killed, beside the same trainings without.
 
-  python3 bench/server_kills.py [--runs 20] [--steps 400] [--workers 4] [--mode synchronous] [--staleness 2] [--keep FILE] [--check]
+  python3 bench/server_kills.py [--runs 20] [--steps 400] [--workers 4] [--mode synchronous] [--staleness 2] [--replace] [--keep FILE] [--check]
 
 A network with one hidden layer learns to classify points, on one server and --workers workers. In a training with kills one worker is killed with
 SIGKILL between its push and its tick; later the server is; and after that another worker. The server saves its tables again and again, and the death of
 the server ends the job: it begins again with all workers and the last file. Servers go on without a worker that died, with the averages of the others.
+With --replace, a new process comes in place of each worker that died, while the others work.
 
 Each of --runs pairs of trainings has a seed of its own, for the first parameters, the samples and the kills. The table has the losses on samples that
 nobody trained on. --check: exit with 1 if the means differ by more than two standard errors of the difference of two means, or if a training with kills
@@ -30,6 +31,7 @@ import threading
 import time
 
 SERVER_LOST = 9  # exit code of a worker
+TOO_LATE = 8  # of a process that came when all others had left
 DIMENSIONS, HIDDEN, CLASSES, BATCH, HELD_OUT = 8, 24, 4, 16, 2000
 JOB_SECONDS_MAX = 300
 
@@ -67,8 +69,15 @@ def learn(values, points, classes):
     return loss, {"first": points.T @ back, "bias": back.sum(axis=0), "second": hidden.T @ share}
 
 
-def serve(made, job):
-    """Saves again and again, and dies at its step."""
+def store_of(job):
+    import tutti
+
+    return tutti.FolderStore(os.path.join(job["folder"], f"store-{job['starts']}"))
+
+
+def serve(made, comm, job):
+    """Saves again and again, lets workers in, and dies at its step."""
+    import tutti
 
     def look():
         while True:
@@ -79,11 +88,18 @@ def serve(made, job):
             time.sleep(0.02)
 
     threading.Thread(target=look, daemon=True).start()
-    made.serve()
+    servers = comm.group([0])
+    while not made.serve(wait=0.05):
+        if job["replaces"]:
+            try:
+                with servers.grow(store_of(job), wait=0.1) as grown:
+                    made.admit(grown)
+            except tutti.Timeout:  # nobody has come
+                pass
     os._exit(0)  # the thread is in the middle of something
 
 
-def work(made, comm, job):
+def work(made, job):
     import numpy as np
 
     names = dict.fromkeys(("first", "bias", "second", "steps"))
@@ -91,7 +107,7 @@ def work(made, comm, job):
     while steps < job["steps"]:
         values = made.pull(names)
         steps = round(float(values["steps"][0]))
-        worker = comm.rank - 1
+        worker = made.rank - 1
         points, classes = draw([job["seed"], steps, worker], BATCH)
         gradients = {name: found.astype(np.float32) for name, found in learn(values, points, classes)[1].items()}
         made.push({**gradients, "steps": np.array([-1], np.float32)})
@@ -99,7 +115,7 @@ def work(made, comm, job):
             os.kill(os.getpid(), signal.SIGKILL)
         made.tick()
     loss = learn(made.pull(names), *draw(99, HELD_OUT))[0]
-    with open(os.path.join(job["folder"], f"loss-{worker}"), "w", encoding="utf-8") as file:
+    with open(os.path.join(job["folder"], f"loss-{made.rank}"), "w", encoding="utf-8") as file:
         file.write(f"{loss}\n")
 
 
@@ -115,13 +131,36 @@ def rank_main(job):
     tables.append(server.Table("steps", shape=1, optimizer=server.SGD(1.0)))
     mode = {"mode": job["mode"], **({"staleness": job["staleness"]} if job["mode"] == "bounded" else {})}
     folder = job["folder"] if job["loads"] else None
-    with tutti.init() as comm, server.Server(comm, tables, average=True, timeout=60, load_folder=folder, **mode) as made:
+    if "RANK" not in os.environ:
+        come(tables, job)
+        return
+    places = job["workers"] if job["replaces"] else 0
+    with tutti.init() as comm, server.Server(
+        comm, tables, average=True, timeout=60, load_folder=folder, joiners_max=places, **mode
+    ) as made:
         if made.is_server:
-            serve(made, job)
+            serve(made, comm, job)
         try:
-            work(made, comm, job)
+            work(made, job)
         except tutti.RankFailed:
             os._exit(SERVER_LOST)
+
+
+def come(tables, job):
+    """A process in place of a worker that died. The server may die before it is in, or have ended."""
+    import tutti
+    from tutti import server
+
+    try:
+        with tutti.join(store_of(job), init_timeout=20) as grown:
+            made = server.Server.join(grown, tables, timeout=60)
+    except tutti.Error:
+        os._exit(TOO_LATE)
+    try:
+        work(made, job)
+        made.close()
+    except tutti.RankFailed:
+        os._exit(SERVER_LOST)
 
 
 # -------------------------------------------------------------------------------------------------- jobs
@@ -134,14 +173,24 @@ def free_port():
 
 
 def run_job(job, workers):
-    """The exit codes of all ranks. Whatever happens, no rank is left."""
-    environment = {**os.environ, "WORLD_SIZE": str(workers + 1), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "TUTTI_LOG": "off"}
+    """The exit codes of all ranks, and of processes that came later. Whatever happens, none of them is left."""
+    environment = {**os.environ, "WORLD_SIZE": str(workers + 1), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "TUTTI_LOG": "off",
+                   "TUTTI_SECRET": f"only-the-ranks-of-this-job-know-it-{random.getrandbits(64)}"}
+    environment.pop("RANK", None)
     words = [sys.executable, os.path.abspath(__file__), "--job", json.dumps(job)]
-    ranks = []
+    ranks, replaced, end = [], set(), time.monotonic() + JOB_SECONDS_MAX
     try:
         for rank in range(workers + 1):
             ranks.append(subprocess.Popen(words, env={**environment, "RANK": str(rank)}))
-        return [rank.wait(timeout=JOB_SECONDS_MAX) for rank in ranks]
+        while any(rank.poll() is None for rank in ranks):
+            if time.monotonic() > end:
+                sys.exit(f"server_kills.py: seed {job['seed']}: the ranks do not end")
+            for rank in [rank for rank in ranks[1:] if rank.poll() == -signal.SIGKILL and rank not in replaced]:
+                replaced.add(rank)
+                if job["replaces"] and ranks[0].poll() is None:
+                    ranks.append(subprocess.Popen(words, env=environment))
+            time.sleep(0.02)
+        return [rank.wait() for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
@@ -153,8 +202,8 @@ def train(seed, options, kills):
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         job = {"seed": seed, "steps": options.steps, "mode": options.mode, "staleness": options.staleness, "folder": folder, "loads": False,
-               "workers_die": {}, "server_dies": None}
-        dead_workers = dead_servers = 0
+               "workers_die": {}, "server_dies": None, "replaces": options.replace, "workers": options.workers, "starts": 0}
+        dead_workers = dead_servers = came = 0
         if kills:
             first, second = chance.sample(range(options.workers), 2)
             job["workers_die"] = {str(first): int(options.steps * chance.uniform(0.1, 0.3))}
@@ -163,14 +212,16 @@ def train(seed, options, kills):
             codes = run_job(job, options.workers)
             dead_workers += codes[1:].count(-signal.SIGKILL)
             dead_servers += codes[0] == -signal.SIGKILL
-            if any(code not in (0, SERVER_LOST, -signal.SIGKILL) for code in codes) or dead_servers > 1:
+            came += sum(code in (0, SERVER_LOST) for code in codes[options.workers + 1:])
+            job["starts"] += 1
+            if any(code not in (0, SERVER_LOST, TOO_LATE, -signal.SIGKILL) for code in codes) or dead_servers > 1:
                 sys.exit(f"server_kills.py: seed {seed}: the ranks ended with {codes}")
             if codes[0] == 0:
                 break
             job.update(loads=True, server_dies=None, workers_die={str(second): int(options.steps * chance.uniform(0.7, 0.9))})
         losses = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.startswith("loss-")]
         with open(losses[0], encoding="utf-8") as file:
-            return float(file.read()), dead_workers, dead_servers
+            return float(file.read()), dead_workers, dead_servers, came
 
 
 def describe(name, losses):
@@ -184,6 +235,7 @@ def main():
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--mode", default="synchronous", choices=("synchronous", "bounded", "asynchronous"))
     parser.add_argument("--staleness", type=int, default=2)
+    parser.add_argument("--replace", action="store_true")
     parser.add_argument("--keep")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--job", help=argparse.SUPPRESS)
@@ -191,7 +243,7 @@ def main():
     if options.job is not None:
         rank_main(json.loads(options.job))
         return
-    found = []  # of each seed: the loss without kills, the loss with, workers and servers that were killed
+    found = []  # of each seed: the loss without kills, the loss with, workers and servers that were killed, workers that came
     if options.keep is not None and os.path.exists(options.keep):
         with open(options.keep, encoding="utf-8") as file:
             found = json.load(file)
@@ -200,13 +252,14 @@ def main():
     if options.keep is not None:
         with open(options.keep, "w", encoding="utf-8") as file:
             json.dump(found, file)
-    without, killed, dead_workers, dead_servers = zip(*found)
-    report(options, without, killed, sum(dead_workers), sum(dead_servers))
+    without, killed, dead_workers, dead_servers, came = zip(*found)
+    report(options, without, killed, sum(dead_workers), sum(dead_servers), sum(came))
 
 
-def report(options, without, killed, dead_workers, dead_servers):
+def report(options, without, killed, dead_workers, dead_servers, came):
     count = len(without)
-    print(f"{count} pairs of trainings, {options.mode}, {options.steps} steps, {options.workers} workers; killed: {dead_workers} workers, {dead_servers} servers")
+    print(f"{count} pairs of trainings, {options.mode}, {options.steps} steps, {options.workers} workers; killed: {dead_workers} workers, {dead_servers} servers"
+          + (f"; {came} workers came" if options.replace else ""))
     print("| training | mean loss | standard deviation | lowest | highest |\n|---|---:|---:|---:|---:|")
     print(describe("without kills", without))
     print(describe("with kills", killed))

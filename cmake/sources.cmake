@@ -164,10 +164,10 @@ tutti_folder(library src/comm
     measured.c mesh.c missing.c newcomer.c own_plan.c plans.c shrink.c signs.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
 tutti_folder(library src/server
-    block.c closings.c division.c finite.c line.c serve.c serve_answer.c serve_change.c serve_fill.c serve_request.c serve_step.c serve_tell.c
-    server.c server_message.c server_options.c snapshot.c
+    block.c closings.c division.c finite.c line.c serve.c serve_answer.c serve_change.c serve_fill.c serve_join.c serve_request.c serve_step.c
+    serve_tell.c server.c server_admit.c server_lines.c server_message.c server_options.c snapshot.c
     table.c table_blocks.c table_copy.c table_dense.c table_index.c table_initial.c table_load.c table_memory.c
-    table_optimizer.c table_record_spec.c table_rows.c table_state.c update.c worker.c worker_leg.c worker_parts.c worker_seats.c)
+    table_optimizer.c table_record_spec.c table_rows.c table_state.c table_words.c update.c worker.c worker_leg.c worker_parts.c worker_seats.c)
 
 tutti_folder(library src/api
     api.c argument.c blocks.c check.c encode.c message.c)

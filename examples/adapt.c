@@ -206,8 +206,8 @@ static void change_server(struct training *t, enum tutti_server_mode mode, int s
     const int quorum = t->settings->quorum > 0 ? t->settings->quorum : rank_count - 1;
     struct tutti_server_change change = TUTTI_SERVER_CHANGE_INIT;
     change.mode = mode;
-    change.staleness = staleness;
-    change.quorum = quorum > 0 ? quorum : 1;
+    if (mode == TUTTI_SERVER_BOUNDED) change.staleness = staleness;
+    if (mode == TUTTI_SERVER_QUORUM) change.quorum = quorum > 0 ? quorum : 1;
     check(tutti_server_change_mode(t->server, &change, NULL), "changing the server's mode");
 }
 

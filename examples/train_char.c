@@ -728,7 +728,8 @@ static bool parse_server(const char *text, struct settings *settings)
         settings->mode.mode = modes[i].mode;
         if (!has_number) return text[length] == '\0';
         if (!parse_number(text + length, 0, 1e6, &number)) return false;
-        settings->mode.staleness = settings->mode.quorum = (int)number;
+        if (modes[i].mode == TUTTI_SERVER_BOUNDED) settings->mode.staleness = (int)number;
+        if (modes[i].mode == TUTTI_SERVER_QUORUM) settings->mode.quorum = (int)number;
         return true;
     }
     return false;

@@ -61,6 +61,26 @@
  * the worker (with backups, if that server lives). A server that cannot apply a step (no memory)
  * counts as one that died.
  *
+ * Workers that come later.  With `joiner_max` the servers keep places for workers that are not there yet. A
+ * process comes in two steps. First it joins a communicator, which need have no ranks but the servers:
+ * they call tutti_comm_grow, and it calls tutti_comm_join. In the new communicator the servers call
+ * tutti_server_admit, and it calls tutti_server_join:
+ *
+ *     servers                                              a process that comes
+ *         tutti_comm_grow(servers, &growth, &grown);           tutti_comm_join(&options, &grown);
+ *         tutti_server_admit(server, grown);                   tutti_server_join(&same, grown, &server);
+ *         tutti_comm_free(grown);                              tutti_comm_free(grown);
+ *
+ * Workers go on meanwhile. The new one comes between two steps, in the clock of the slowest worker, and
+ * is a worker like all others from then on:
+ *
+ *     SYNCHRONOUS    the step of that clock waits for its update, as for those of all workers
+ *     BOUNDED        it is beside the slowest worker, so nobody waits for a clock that it cannot reach
+ *     ASYNCHRONOUS   no worker waits
+ *     QUORUM         it counts as a worker that is left
+ *
+ * If it dies before, nobody has waited for it.
+ *
  * A child of fork() has no part in its parent's server: it can only free it.
  *
  * Threads.  Servers answer in a thread of the library's own, so a rank may be server and worker.
@@ -168,8 +188,9 @@ struct tutti_server_options {
     size_t worker_count;     /* at least 1, unless worker_ranks is NULL */
     enum tutti_server_mode mode;
     int staleness; /* for BOUNDED: 0 or more clocks */
-    int quorum;    /* for QUORUM: 1 to the number of workers; when fewer are left, all of these */
-    int average;   /* not 0: each update counts 1 / (number of workers that are left) */
+    int quorum; /* for QUORUM: 1 to the number of workers, with those that may come; when fewer are left, all of
+                      these */
+    int average;         /* not 0: each update counts 1 / (number of workers that are left) */
     size_t queue_bytes;  /* a server takes no further request of a worker while its requests or its
                            answers of so many bytes wait; 0: 256 MiB, and the bytes of all dense
                            tensors on a server. Larger requests are refused.
@@ -187,11 +208,13 @@ struct tutti_server_options {
     int spares; /* 0 to 2, with backups and at least 3 servers: places that each server keeps for parts of
                    servers that die. A part that has lost a server then gets another backup while work
                    goes on, which needs memory for it only then. 0: it gets none */
+    int joiner_max; /* so many workers may come later, in all: 0 to 1024. Each takes a place for good */
+    int reserved; /* 0 */
 };
 #define TUTTI_SERVER_OPTIONS_INIT                                                                 \
     {                                                                                             \
         sizeof(struct tutti_server_options), NULL, 0, NULL, 0, NULL, 0, TUTTI_SERVER_SYNCHRONOUS, \
-            0, 0, 0, 0, 0, NULL, 0, 0, 0                                                          \
+            0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0                                                    \
     }
 
 /* Makes a parameter server of the ranks of comm: a communicator for each worker and server, and
@@ -204,6 +227,32 @@ struct tutti_server_options {
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_create(const struct tutti_server_options *options, struct tutti_comm *comm,
                     struct tutti_server **server);
+/* Lets workers in: the ranks of `grown` that call tutti_server_join. Collective over grown, in which each
+ * server that lives must be. Other ranks of this server may be in it, and then call this function, too. All
+ * of the new workers get their connections, or none does. Blocks like tutti_comm_group for a communicator of each new
+ * worker with each part and place of each server. grown stays the caller's, and may be freed then. OK: the servers
+ * have these connections, and let the workers in between two steps; tutti_server_join waits for that. Otherwise as
+ * tutti_server_join; and INVALID_BUFFER: server is NULL. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_admit(struct tutti_server *server,
+                                                              struct tutti_comm *grown);
+/* Makes this process a worker of the server whose ranks call tutti_server_admit on `grown`. Of `options`, tables,
+ * table_count and timeout_ns count: tables are those of the server, but for function and context; all else is as the
+ * server has it. Collective over grown, which stays the caller's, and may be freed then. Blocks as tutti_server_admit
+ * does, and until this worker is in, at most for the deadline of the options.
+ * The worker's rank (tutti_server_rank) is the size of the communicator of tutti_server_create, and one more for each
+ * place that was taken before. Its clock (tutti_server_count) is that of the
+ * slowest worker. Its pulls return values after all steps of the clocks before.
+ * On failure *server is NULL, and the server and its workers go on as before. INVALID_OPTIONS: as for
+ * tutti_server_create, or the server has too few places left. MISMATCH: the server has other tables. INVALID_COMM:
+ * grown is no communicator of this process, or has no server, or no rank that joins. PROC_FAILED, ABORTED: the server has
+ * ended, since all its workers have left; or a rank died. TIMEOUT: the servers have not let it in. NO_MEMORY, or a status
+ * of tutti_comm_group. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_server_join(const struct tutti_server_options *options, struct tutti_comm *grown,
+                  struct tutti_server **server);
+/* This rank's number in messages and in tutti_server_step_read: that in the communicator of tutti_server_create; of a
+ * worker that came later its own. -1: server is NULL. Any thread; does not block. */
+TUTTI_API int tutti_server_rank(const struct tutti_server *server);
 /* Blocks until all workers have left or died: for ranks that only serve. Has no deadline but
  * serve_timeout_ns of the options: TIMEOUT then names the rank of the worker that has been silent,
  * the server goes on, and the function may be called again. Returns at once on a rank that is no
@@ -349,8 +398,8 @@ tutti_server_test(struct tutti_server_operation **operation);
 struct tutti_server_change {
     size_t size_bytes; /* sizeof(struct tutti_server_change); TUTTI_SERVER_CHANGE_INIT sets it */
     enum tutti_server_mode mode;
-    int staleness; /* for BOUNDED */
-    int quorum;    /* for QUORUM */
+    int staleness; /* for BOUNDED; else 0 */
+    int quorum;    /* for QUORUM; else 0 */
     int reserved;  /* 0 */
 };
 #define TUTTI_SERVER_CHANGE_INIT                                              \
@@ -368,8 +417,9 @@ struct tutti_server_change {
  * with another one, or tick instead. Until the worker does, the wish stands, and the mode may change by it: the
  * same change, called again, returns what came of it; another change, or one behind a tick, is a new wish.
  * With backups, the change outlives the death of a server: the server that would decide the steps next has
- * heard of it before any worker, and all workers get the same result. INVALID_OPTIONS: as for
- * tutti_server_create. INVALID_REQUEST: a tick is not over.
+ * heard of it before any worker, and all workers get the same result. A worker that comes meanwhile is one of all
+ * workers, too. INVALID_OPTIONS: as for tutti_server_create; or it has a staleness or a quorum, and a mode that has none.
+ * INVALID_REQUEST: a tick is not over.
  * Otherwise as tutti_server_tick. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_change_mode(struct tutti_server *server, const struct tutti_server_change *change,
@@ -397,7 +447,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_step_read(struct tutti_s
 /* The work of this rank so far. Numbers only grow. */
 struct tutti_server_counters {
     size_t size_bytes; /* set by the caller to sizeof(struct tutti_server_counters) */
-    uint64_t clock;    /* a worker: clocks that it has ended */
+    uint64_t clock;    /* a worker: clocks that it has ended, or that were over when it came */
     uint64_t pushes;   /* a worker: requests that it sent; a server: that it took */
     uint64_t pulls;
     uint64_t bytes;      /* of values that these carried, as they were sent */
@@ -406,6 +456,9 @@ struct tutti_server_counters {
     uint64_t refused; /* a server: requests that made no sense, and ended a worker's connection */
     uint64_t workers; /* a server: workers that are left, now */
     uint64_t parts_alone; /* a server, with `spares`: parts that one server alone has, now */
+    uint64_t joined;      /* a server: workers that have come later */
+    uint64_t changes; /* a worker: calls of tutti_server_change_mode that changed the mode, or were a MISMATCH; and those
+                         that were over when it came. So it knows which ones it has missed */
 };
 /* Fills *counters with what this rank of the server has done. Local; any thread; does not block.
  * INVALID_BUFFER: server or counters is NULL. INVALID_OPTIONS: counters->size_bytes is not set. */

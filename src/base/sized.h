@@ -59,11 +59,11 @@
     X(tutti_sparse_options, 24, deterministic)     \
     X(tutti_sparse_counters, 48, way)              \
     X(tutti_server_table, 152, context)            \
-    X(tutti_server_options, 96, spares)            \
+    X(tutti_server_options, 96, reserved)          \
     X(tutti_server_call_options, 24, encoding)     \
     X(tutti_server_change, 24, reserved)           \
     X(tutti_server_step, 32, member_count)         \
-    X(tutti_server_counters, 72, parts_alone)      \
+    X(tutti_server_counters, 72, changes)          \
     X(tutti_checkpoints_options, 24, timeout_ns)   \
     X(tutti_checkpoints_counters, 56, copy_bytes)  \
     X(tutti_elastic_options, 144, exclude_policy)  \

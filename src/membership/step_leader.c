@@ -14,11 +14,12 @@ struct step_seat {
 struct step_absence {
     bool is_reported, has_left; /* an entry says so, or will */
     bool is_out;                /* of the clock */
+    bool is_awaited;            /* no entry says yet that it has come, or will not */
 };
 
 struct step_kept {
     enum step_entry_kind kind;
-    uint64_t number, left_count;
+    uint64_t number, left_count, round;
 };
 
 static int seat_count(const struct step_leader *leader)
@@ -33,7 +34,7 @@ static size_t worker_words(const struct step_leader *leader)
 
 static uint64_t capacity(const struct step_leader *leader)
 {
-    return 2 * (uint64_t)leader->config.worker_count + 4 * (uint64_t)seat_count(leader) + 2;
+    return 3 * (uint64_t)leader->config.worker_count + 4 * (uint64_t)seat_count(leader) + 2;
 }
 
 bool step_entry_moves(enum step_entry_kind kind, enum seat_state *state)
@@ -67,15 +68,20 @@ bool step_leader_init(struct step_leader *leader, const struct step_leader_confi
     leader->absences = calloc(workers, sizeof *leader->absences);
     leader->has = calloc(workers * seats, sizeof *leader->has);
     leader->begun = calloc(workers * seats, sizeof *leader->begun);
+    leader->linked = calloc(workers * seats, sizeof *leader->linked);
     leader->resumed = calloc(seats * seats, sizeof *leader->resumed);
     leader->kept = calloc(capacity(leader), sizeof *leader->kept);
     leader->kept_members =
         calloc(capacity(leader) * worker_words(leader), sizeof *leader->kept_members);
     if (leader->workers == NULL || leader->seats == NULL || leader->absences == NULL ||
-        leader->has == NULL || leader->begun == NULL || leader->resumed == NULL ||
-        leader->kept == NULL || leader->kept_members == NULL)
+        leader->has == NULL || leader->begun == NULL || leader->linked == NULL ||
+        leader->resumed == NULL || leader->kept == NULL || leader->kept_members == NULL)
         return false;
-    worker_clock_init(&leader->clock, &config->rule, config->worker_count, leader->workers);
+    const int first_count = config->worker_count - config->place_count;
+    worker_clock_init(&leader->clock, &config->rule, config->worker_count, first_count,
+                      leader->workers);
+    for (int w = first_count; w < config->worker_count; w++)
+        leader->absences[w].is_out = leader->absences[w].is_awaited = true;
     return true;
 }
 
@@ -87,6 +93,7 @@ void step_leader_release(struct step_leader *leader)
     free(leader->absences);
     free(leader->has);
     free(leader->begun);
+    free(leader->linked);
     free(leader->resumed);
     free(leader->kept);
     free(leader->kept_members);
@@ -104,13 +111,13 @@ static struct step_entry entry_of(const struct step_leader *leader, uint64_t ind
 {
     const struct step_kept *const kept = &leader->kept[index % capacity(leader)];
     return (struct step_entry){
-        index, kept->kind, kept->number, kept->left_count, members_of(leader, index), 0};
+        index, kept->kind, kept->number, kept->left_count, members_of(leader, index), kept->round};
 }
 
 static void keep(struct step_leader *leader, const struct step_entry *entry)
 {
     leader->kept[entry->index % capacity(leader)] =
-        (struct step_kept){entry->kind, entry->number, entry->left_count};
+        (struct step_kept){entry->kind, entry->number, entry->left_count, entry->round};
     if (entry->members != members_of(leader, entry->index))
         memcpy(members_of(leader, entry->index), entry->members,
                worker_words(leader) * sizeof(uint64_t));
@@ -123,8 +130,15 @@ static size_t place_of(const struct step_leader *leader, int worker, int seat)
 
 static void put_out(struct step_leader *leader, int worker, bool has_left)
 {
-    leader->absences[worker] = (struct step_absence){true, has_left, true};
+    leader->absences[worker] =
+        (struct step_absence){.is_reported = true, .has_left = has_left, .is_out = true};
     worker_clock_remove(&leader->clock, worker);
+}
+
+/* A seat may have said already that it is gone again. */
+static void let_in(struct step_leader *leader, int worker)
+{
+    leader->absences[worker].is_out = leader->absences[worker].is_awaited = false;
 }
 
 /* ------------------------------------------------------------------------------------- what comes */
@@ -143,6 +157,11 @@ bool step_leader_has(struct step_leader *leader, int seat, int worker, uint64_t 
 void step_leader_begun(struct step_leader *leader, int seat, int worker, uint64_t clock)
 {
     leader->begun[place_of(leader, worker, seat)] = clock + 1;
+}
+
+void step_leader_linked(struct step_leader *leader, int seat, int worker)
+{
+    leader->linked[place_of(leader, worker, seat)] = true;
 }
 
 void step_leader_filled(struct step_leader *leader, int seat)
@@ -285,12 +304,17 @@ bool step_leader_hear(struct step_leader *leader, const struct step_entry *entry
         (leader->role != STEP_STANDS_BY && leader->role != STEP_LEARNS))
         return false;
     if (step_entry_moves(entry->kind, &state) && !move_seat(leader, entry, state)) return false;
+    if (entry->kind == STEP_CAME &&
+        !worker_clock_follow_join(&leader->clock, (int)entry->number, entry->left_count))
+        return false;
     keep(leader, entry);
     leader->agreed = entry->index;
     if (entry->kind == STEP_DECIDED)
         worker_clock_follow(&leader->clock, entry->members);
     else if (entry->kind == STEP_LOST || entry->kind == STEP_LEFT)
         put_out(leader, (int)entry->number, entry->kind == STEP_LEFT);
+    else if (entry->kind == STEP_CAME)
+        let_in(leader, (int)entry->number);
     return true;
 }
 
@@ -310,7 +334,8 @@ enum step_resume step_leader_resume(struct step_leader *leader, int seat, int lo
 
 /* ----------------------------------------------------------------------------------------- the base */
 
-enum { BASE_HEAD = 6, BASE_OUT = 1, BASE_LEFT = 2, BASE_WORKER_BITS = 2, BASE_SEAT_BITS = 8 };
+enum { BASE_HEAD = 6, BASE_OUT = 1, BASE_LEFT = 2, BASE_AWAITED = 4, BASE_WORKER_BITS = 3 };
+enum { BASE_SEAT_BITS = 8 };
 
 size_t step_base_words(int worker_count, int seat_count)
 {
@@ -328,7 +353,8 @@ void step_leader_base(const struct step_leader *leader, uint64_t *words)
     for (int w = 0; w < leader->config.worker_count; w++) {
         const struct step_absence *const of = &leader->absences[w];
         *words++ = leader->workers[w].clock << BASE_WORKER_BITS | (of->is_out ? BASE_OUT : 0) |
-                   (of->is_out && of->has_left ? BASE_LEFT : 0);
+                   (of->is_out && of->has_left ? BASE_LEFT : 0) |
+                   (of->is_awaited ? BASE_AWAITED : 0);
     }
     for (int s = 0; s < seat_count(leader); s++) {
         const struct seat *const of = &leader->map.seats[s];
@@ -343,9 +369,10 @@ bool step_base_read(const uint64_t *words, int worker_count, struct step_base *b
     *base = (struct step_base){words[0], words[1], words[2], words[3], {words[4], (int)words[5]}};
     words += BASE_HEAD;
     for (int w = 0; w < worker_count; w++)
-        workers[w] =
-            (struct worker_clock_worker){.state = words[w] & BASE_OUT ? WORKER_GONE : WORKER_WORKS,
-                                         .clock = words[w] >> BASE_WORKER_BITS};
+        workers[w] = (struct worker_clock_worker){.state = words[w] & BASE_AWAITED ? WORKER_AWAITED
+                                                           : words[w] & BASE_OUT   ? WORKER_GONE
+                                                                                   : WORKER_WORKS,
+                                                  .clock = words[w] >> BASE_WORKER_BITS};
     words += worker_count;
     for (int s = 0; s < map->seat_count; s++) {
         const uint64_t state = words[s] & 0xff, share = words[s] >> BASE_SEAT_BITS;
@@ -373,11 +400,15 @@ bool step_leader_learn(struct step_leader *leader, int leads, const uint64_t *wo
     leader->clock.agreed = base.agreed;
     leader->clock.left_count = 0;
     for (int w = 0; w < workers; w++) {
-        const bool is_gone = leader->workers[w].state == WORKER_GONE;
-        leader->clock.left_count += !is_gone;
-        if (is_gone)
+        const enum worker_state state = leader->workers[w].state;
+        leader->clock.left_count += state == WORKER_WORKS;
+        if (state == WORKER_GONE)
             leader->absences[w] =
-                (struct step_absence){true, (words[BASE_HEAD + w] & BASE_LEFT) != 0, true};
+                (struct step_absence){.is_reported = true,
+                                      .has_left = (words[BASE_HEAD + w] & BASE_LEFT) != 0,
+                                      .is_out = true};
+        else if (state == WORKER_WORKS)
+            let_in(leader, w);
     }
     leader->proposed = leader->agreed = leader->carried = leader->confirmed = base.index;
     leader->round_state = STEP_ROUND_NONE;
@@ -499,7 +530,7 @@ static bool make_entry_of_absence(struct step_leader *leader)
 {
     for (int w = 0; w < leader->config.worker_count; w++) {
         const struct step_absence *const of = &leader->absences[w];
-        if (!of->is_reported || of->is_out) continue;
+        if (!of->is_reported || (of->is_out && !of->is_awaited)) continue;
         put_out(leader, w, of->has_left);
         const struct step_entry entry = {.index = leader->agreed + 1,
                                          .kind = of->has_left ? STEP_LEFT : STEP_LOST,
@@ -513,14 +544,45 @@ static bool make_entry_of_absence(struct step_leader *leader)
     return false;
 }
 
-/* Makes the next entry, if there is one. A round of wishes ends before a step, in which a quorum may need
- * fewer then. */
+/* Whether each seat that hears the list has a line to the worker. */
+static bool is_linked(const struct step_leader *leader, int worker)
+{
+    for (int s = 0; s < seat_count(leader); s++)
+        if (is_left(leader, s) && !leader->linked[place_of(leader, worker, s)]) return false;
+    return true;
+}
+
+/* A worker that comes. */
+static bool make_entry_of_newcomer(struct step_leader *leader)
+{
+    for (int w = 0; w < leader->config.worker_count; w++) {
+        const struct step_absence *const of = &leader->absences[w];
+        if (!of->is_awaited || of->is_reported || !is_linked(leader, w)) continue;
+        worker_clock_join(&leader->clock, w);
+        let_in(leader, w);
+        const struct step_entry entry = {.index = leader->agreed + 1,
+                                         .kind = STEP_CAME,
+                                         .number = (uint64_t)w,
+                                         .left_count = leader->workers[w].clock,
+                                         .members = members_of(leader, leader->agreed + 1),
+                                         .round = leader->clock.changes};
+        memset(members_of(leader, entry.index), 0, worker_words(leader) * sizeof(uint64_t));
+        propose(leader, &entry);
+        return true;
+    }
+    return false;
+}
+
+/* Makes the next entry, if there is one. Workers come before the ends of clocks are counted, so that no stream of
+ * steps keeps them out. A round of wishes ends before a step, in which a quorum may need fewer then. */
 static bool make_entry(struct step_leader *leader)
 {
     struct step_entry entry = {.index = leader->agreed + 1,
                                .kind = STEP_DECIDED,
                                .members = members_of(leader, leader->agreed + 1)};
-    if (make_entry_of_absence(leader) || make_entry_of_seats(leader)) return true;
+    if (make_entry_of_absence(leader) || make_entry_of_seats(leader) ||
+        make_entry_of_newcomer(leader))
+        return true;
     for (int w = 0; w < leader->config.worker_count; w++)
         if (leader->workers[w].state != WORKER_WAITS && have_all(leader, w))
             (void)worker_clock_end(&leader->clock, w, leader->workers[w].clock);

@@ -47,6 +47,15 @@
  *
  * A leader that has taken over gives invited spares a base again: the old leader may have died before it did.
  *
+ * Workers that come.  The last `place_count` workers are not there at first. Each seat tells those with a clock when
+ * it has a line to such a worker. When all seats that hear the list have one, the leader makes an entry:
+ *
+ *     CAME      The worker is in that clock, the lowest of all workers that are left. Later steps need its updates
+ *               on each seat that counts, and a spare that is invited asks it to push there, too.
+ *
+ * Until then nothing waits for it. If a line to it ends before, an entry LOST says that it does not come. A place
+ * is used once, so no late word of a worker is taken for one of another worker.
+ *
  * Invariants
  *   1. An entry that any seat but the standby has carried out has been heard by the standby, if there
  *      is one: no answer tells of a step that a later leader decides otherwise. The same holds for the end of
@@ -55,10 +64,12 @@
  *   3. A step has an update only if every seat that is left has it; and no update twice.
  *   4. One entry, or end of a round, is proposed at a time, so an entry that the leader took with it into death was in no
  *      clock but its own.
- *   5. A FULL seat lacks at most 2 * worker_count entries of workers: each worker has at most one update that
- *      waits there, and is lost at most once. Each seat has at most four entries. So many are kept.
+ *   5. A FULL seat lacks at most 3 * worker_count entries of workers: each worker has at most one update that
+ *      waits there, comes at most once, and is lost at most once. Each seat has at most four entries. So many
+ *      are kept.
  *   6. A share is lost only if all its FULL seats are gone: no step and no answer counts on a seat before
  *      that.
+ *   7. A worker comes when each seat that is to have its updates can get them. All seats agree on its first clock.
  *
  * Time does not matter here. Messages between two seats keep their order and come once; when a line
  * ends, its last messages may be lost.
@@ -80,6 +91,7 @@ enum step_entry_kind {
     STEP_DECIDED, /* a step, and its members */
     STEP_LOST,    /* a worker has died: its pushes since its last step are dropped */
     STEP_LEFT,    /* a worker has left */
+    STEP_CAME,    /* a worker has come */
     STEP_INVITED, /* a spare seat is to get a share, and so on: see above */
     STEP_JOINED,
     STEP_FULL,
@@ -93,10 +105,10 @@ struct step_entry {
     uint64_t index; /* from 1 */
     enum step_entry_kind kind;
     uint64_t number; /* of the step, the worker, or the seat; CHANGED: the staleness; KEPT: a worker */
-    uint64_t left_count; /* workers that were left; of a seat: its share; CHANGED: the quorum; KEPT: the
-                            other worker */
+    uint64_t left_count; /* workers that were left; of a seat: its share; CAME: the worker's clock; CHANGED: the
+                            quorum; KEPT: the other worker */
     const uint64_t *members; /* a set (rank_set.h); until the next call. CHANGED, KEPT: NULL */
-    uint64_t round;          /* CHANGED, KEPT */
+    uint64_t round;          /* CHANGED, KEPT; CAME: rounds that are over */
 };
 
 /* Of the end of a round, on its way. */
@@ -114,6 +126,7 @@ bool step_entry_moves(enum step_entry_kind kind, enum seat_state *state);
 struct step_leader_config {
     struct worker_clock_rule rule;
     int worker_count, share_count, copy_count;
+    int place_count; /* of the workers: the last ones, which come later */
     int spare_count; /* of each server; 0 without backups */
     int seat;        /* 0 or share_count; or a spare that has been given a base */
 };
@@ -131,6 +144,7 @@ struct step_leader {
     struct step_absence *absences; /* of workers */
     uint64_t *has;   /* [worker][seat]: clocks of which that seat has the whole update */
     uint64_t *begun; /* [worker][seat]: 1 + the clock from which a spare has them; 0: not yet */
+    bool *linked;    /* [worker][seat]: of a worker that comes: that seat has a line to it */
     bool *resumed;   /* [seat][lost seat] */
     struct step_kept *kept; /* ring of entries */
     uint64_t *kept_members;
@@ -149,9 +163,11 @@ void step_leader_release(struct step_leader *leader);
 bool step_leader_has(struct step_leader *leader, int seat, int worker, uint64_t clock);
 /* A worker pushes to a spare, too, from that clock on. */
 void step_leader_begun(struct step_leader *leader, int seat, int worker, uint64_t clock);
+/* A seat has a line to a worker that comes. */
+void step_leader_linked(struct step_leader *leader, int seat, int worker);
 /* A seat that has joined has the whole share. */
 void step_leader_filled(struct step_leader *leader, int seat);
-/* A worker is gone, as this seat has found or another one has said. */
+/* A worker is gone, or will not come, as this seat has found or another one has said. */
 void step_leader_report(struct step_leader *leader, int worker, bool has_left);
 /* The line to a seat has ended. Whether each share still has a seat. */
 bool step_leader_gone(struct step_leader *leader, int seat);
@@ -186,8 +202,8 @@ struct step_base {
     uint64_t index, steps, changes, agreed;
     struct worker_clock_rule rule;
 };
-/* Takes the words apart: fills in the clocks of workers (GONE: an entry says so), and seats. False: they
- * make no sense. Pure. */
+/* Takes the words apart: fills in the clocks of workers (GONE: an entry says so; AWAITED: none says that it has
+ * come), and seats. False: they make no sense. Pure. */
 bool step_base_read(const uint64_t *words, int worker_count, struct step_base *base,
                     struct worker_clock_worker *workers, struct seat_map *map);
 /* This seat, a spare that is to have share 0, learns from there on; LEARNS, or just initialised. */

@@ -35,6 +35,8 @@ static void what_must_hold_holds_in_every_schedule(void **state)
     assert_true(report.changed > count / 10 && report.kept > count / 20);
     assert_true(report.refilled > count / 10 && report.learned > count / 20);
     assert_true(report.served > count / 100);
+    assert_true(report.came > count / 4 && report.came_late > count / 5);
+    assert_true(report.refused > count / 100);
 }
 
 static void every_planted_bug_is_found(void **state)

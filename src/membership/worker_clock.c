@@ -5,11 +5,17 @@
 #include "membership/rank_set.h"
 
 void worker_clock_init(struct worker_clock *clock, const struct worker_clock_rule *rule,
-                       int worker_count, struct worker_clock_worker *workers)
+                       int worker_count, int first_count, struct worker_clock_worker *workers)
 {
     *clock = (struct worker_clock){
-        .rule = *rule, .worker_count = worker_count, .left_count = worker_count, .workers = workers};
+        .rule = *rule, .worker_count = worker_count, .left_count = first_count, .workers = workers};
     memset(workers, 0, (size_t)worker_count * sizeof *workers);
+    for (int i = first_count; i < worker_count; i++) workers[i].state = WORKER_AWAITED;
+}
+
+static bool is_left(const struct worker_clock_worker *worker)
+{
+    return worker->state != WORKER_GONE && worker->state != WORKER_AWAITED;
 }
 
 /* The first clock that the worker has not ended. */
@@ -23,7 +29,7 @@ uint64_t worker_clock_lowest(const struct worker_clock *clock)
     uint64_t lowest = UINT64_MAX;
     for (int i = 0; i < clock->worker_count; i++) {
         const struct worker_clock_worker *const worker = &clock->workers[i];
-        if (worker->state != WORKER_GONE && reached(worker) < lowest) lowest = reached(worker);
+        if (is_left(worker) && reached(worker) < lowest) lowest = reached(worker);
     }
     return lowest;
 }
@@ -31,7 +37,7 @@ uint64_t worker_clock_lowest(const struct worker_clock *clock)
 enum worker_clock_end worker_clock_end(struct worker_clock *clock, int worker, uint64_t number)
 {
     struct worker_clock_worker *const own = &clock->workers[worker];
-    if (own->state == WORKER_GONE) return WORKER_CLOCK_REFUSED;
+    if (!is_left(own)) return WORKER_CLOCK_REFUSED;
     if (number < reached(own)) return WORKER_CLOCK_KNOWN;
     if (number > own->clock || own->state == WORKER_WAITS) return WORKER_CLOCK_REFUSED;
     own->state = WORKER_WAITS;
@@ -41,9 +47,8 @@ enum worker_clock_end worker_clock_end(struct worker_clock *clock, int worker, u
 void worker_clock_remove(struct worker_clock *clock, int worker)
 {
     struct worker_clock_worker *const own = &clock->workers[worker];
-    if (own->state == WORKER_GONE) return;
+    clock->left_count -= is_left(own);
     own->state = WORKER_GONE;
-    clock->left_count--;
 }
 
 static uint64_t highest_ever(const struct worker_clock *clock)
@@ -57,12 +62,19 @@ static uint64_t highest_ever(const struct worker_clock *clock)
 void worker_clock_join(struct worker_clock *clock, int worker)
 {
     struct worker_clock_worker *const own = &clock->workers[worker];
-    if (own->state != WORKER_GONE) return;
     /* With nobody left, a low clock would put workers that come back later too far ahead. */
     const uint64_t first = clock->left_count > 0 ? worker_clock_lowest(clock) : highest_ever(clock);
-    if (first > own->clock) own->clock = first;
+    (void)worker_clock_follow_join(clock, worker, first > own->clock ? first : own->clock);
+}
+
+bool worker_clock_follow_join(struct worker_clock *clock, int worker, uint64_t number)
+{
+    struct worker_clock_worker *const own = &clock->workers[worker];
+    if (is_left(own)) return false;
+    own->clock = number;
     own->state = WORKER_WORKS;
     clock->left_count++;
+    return true;
 }
 
 /* The lowest clock of an update that waits; UINT64_MAX: none does. */
@@ -132,7 +144,7 @@ void worker_clock_follow(struct worker_clock *clock, const uint64_t *members)
         struct worker_clock_worker *const worker = &clock->workers[i];
         if (!rank_set_has(members, i)) continue;
         worker->clock++;
-        if (worker->state != WORKER_GONE) worker->state = WORKER_WORKS;
+        if (is_left(worker)) worker->state = WORKER_WORKS;
     }
     clock->steps++;
 }
@@ -143,7 +155,7 @@ enum worker_clock_end worker_clock_wish(struct worker_clock *clock, int worker, 
                                         const struct worker_clock_rule *rule)
 {
     struct worker_clock_worker *const own = &clock->workers[worker];
-    if (own->state == WORKER_GONE) return WORKER_CLOCK_REFUSED;
+    if (!is_left(own)) return WORKER_CLOCK_REFUSED;
     if (round < clock->changes) return WORKER_CLOCK_KNOWN;
     if (round > clock->changes || own->state == WORKER_WAITS) return WORKER_CLOCK_REFUSED;
     own->state = WORKER_WISHES;
@@ -213,6 +225,6 @@ void worker_clock_awaited(const struct worker_clock *clock, int worker, uint64_t
     if (own->state != WORKER_WAITS && own->state != WORKER_WISHES) return;
     for (int i = 0; i < clock->worker_count; i++) {
         const struct worker_clock_worker *const other = &clock->workers[i];
-        if (other->state != WORKER_GONE && is_awaited(clock, own, other)) rank_set_add(awaited, i);
+        if (is_left(other) && is_awaited(clock, own, other)) rank_set_add(awaited, i);
     }
 }

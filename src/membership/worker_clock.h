@@ -26,6 +26,11 @@
  *
  *     a worker            works ──asks──► wishes ──all have asked──► works, by the other rule
  *
+ * A worker may come later. It begins in the lowest clock of the workers that are left, so it is beside the
+ * slowest one, and nobody waits for a clock that it cannot reach:
+ *
+ *     a place             awaited ──joins──► works, in the lowest clock
+ *
  * Invariants
  *   1. Each update is in at most one step, and in no step once its worker has been removed.
  *   2. A worker's updates are in steps in the order of its clocks.
@@ -35,6 +40,8 @@
  *   5. With two messages of the same end of a clock, or of the same wish, the second changes nothing.
  *   6. Every update is in a step by the rule that held when its clock began. Workers that ask for
  *      different rules get none of them: the rule stays.
+ *   7. Nobody waits for a worker before it has joined. A worker that joins has the updates of all clocks
+ *      below its first one behind it, as far as invariant 3 says, and no update of its own before that.
  *
  * Sources: Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter
  * Server, NIPS 2013; the rule for applying updates late is ours: it gives every reader its own
@@ -58,7 +65,8 @@ enum worker_state {
     WORKER_WORKS,  /* in its clock */
     WORKER_WAITS,  /* has ended its clock; no step has its update yet */
     WORKER_WISHES, /* in its clock, and waits for another rule */
-    WORKER_GONE    /* left, or died */
+    WORKER_GONE,   /* left, or died */
+    WORKER_AWAITED /* a place: the worker has not come yet */
 };
 
 struct worker_clock_worker {
@@ -69,16 +77,17 @@ struct worker_clock_worker {
 
 struct worker_clock {
     struct worker_clock_rule rule;
-    int worker_count, left_count; /* all there ever were; without those that are gone */
+    int worker_count, left_count; /* all there ever may be; that have come, and are not gone */
     uint64_t steps;               /* that were decided */
     uint64_t changes;             /* rounds of wishes that are over */
     uint64_t agreed;              /* of these, up to the last one that changed the rule */
     struct worker_clock_worker *workers;
 };
 
-/* workers: room for worker_count (at least 1), which stays the caller's. All work, in clock 0. */
+/* workers: room for worker_count (at least 1), which stays the caller's. The first first_count (at least 1)
+ * work, in clock 0; the others are awaited. */
 void worker_clock_init(struct worker_clock *clock, const struct worker_clock_rule *rule,
-                       int worker_count, struct worker_clock_worker *workers);
+                       int worker_count, int first_count, struct worker_clock_worker *workers);
 
 enum worker_clock_end {
     WORKER_CLOCK_NEW,    /* its update waits now */
@@ -90,9 +99,11 @@ enum worker_clock_end worker_clock_end(struct worker_clock *clock, int worker, u
 
 /* A worker is gone: nobody waits for it any more, and its update that waits is dropped. */
 void worker_clock_remove(struct worker_clock *clock, int worker);
-/* A worker that is gone comes back, in the lowest clock of the workers that are left, or in its old
- * clock if that is higher. If none is left, in the highest clock that any worker has had. */
+/* A worker that is awaited comes, or one that is gone comes back: in the lowest clock of the workers that are
+ * left, or in its old clock if that is higher. If none is left, in the highest clock that any worker has had. */
 void worker_clock_join(struct worker_clock *clock, int worker);
+/* Takes that from another clock of the same workers: it is in that clock now. False: it is there already. */
+bool worker_clock_follow_join(struct worker_clock *clock, int worker, uint64_t number);
 
 /* A worker asks for another rule, in the round of that number: the first is 0. KNOWN: that round is
  * over (worker_clock_has_changed). REFUSED: it is gone, its update waits, or there is no such round yet.

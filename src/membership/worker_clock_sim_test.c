@@ -31,6 +31,7 @@ static void what_must_hold_holds_in_every_schedule(void **state)
     assert_true(report.bounded > count / 3 && report.at_bound > report.bounded / 2);
     assert_true(report.quorums > count / 8 && report.late > count / 2);
     assert_true(report.crashed > count / 10 && report.joined > count / 10);
+    assert_true(report.came > count / 4);
     assert_true(report.repeated > count);
     assert_true(report.changed > count / 4);
 }

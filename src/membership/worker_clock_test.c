@@ -13,7 +13,7 @@ static struct worker_clock_worker workers[COUNT];
 static struct worker_clock with(uint64_t staleness, int quorum)
 {
     struct worker_clock clock;
-    worker_clock_init(&clock, &(struct worker_clock_rule){staleness, quorum}, COUNT, workers);
+    worker_clock_init(&clock, &(struct worker_clock_rule){staleness, quorum}, COUNT, COUNT, workers);
     return clock;
 }
 
@@ -232,6 +232,51 @@ static void a_worker_comes_back_beside_the_slowest(void **state)
     assert_int_equal(workers[0].clock, 6);
 }
 
+static void a_worker_that_comes_begins_beside_the_slowest_and_is_not_waited_for_before(void **state)
+{
+    (void)state;
+    struct worker_clock clock;
+    uint64_t awaited;
+    worker_clock_init(&clock, &(struct worker_clock_rule){0, 0}, COUNT, 2, workers);
+    assert_int_equal(clock.left_count, 2);
+    assert_int_equal(worker_clock_end(&clock, 2, 0), WORKER_CLOCK_REFUSED);
+    end(&clock, 0, 0);
+    worker_clock_awaited(&clock, 0, &awaited);
+    assert_int_equal(awaited, 2); /* worker 1 alone */
+    end(&clock, 1, 0);
+    assert_int_equal(next(&clock), 3);
+    end(&clock, 0, 1); /* waits for worker 1 */
+    worker_clock_join(&clock, 2);
+    assert_int_equal(workers[2].clock, 1);
+    assert_int_equal(clock.left_count, 3);
+    worker_clock_join(&clock, 2); /* changes nothing */
+    assert_false(worker_clock_follow_join(&clock, 2, 5));
+    assert_int_equal(workers[2].clock, 1);
+    assert_int_equal(clock.left_count, 3);
+    end(&clock, 1, 1);
+    assert_int_equal(next(&clock), 0);
+    end(&clock, 2, 1);
+    assert_int_equal(next(&clock), 7);
+}
+
+static void a_worker_that_never_comes_changes_nothing(void **state)
+{
+    (void)state;
+    struct worker_clock clock;
+    int differing[2];
+    const struct worker_clock_rule other = {0, 2};
+    worker_clock_init(&clock, &(struct worker_clock_rule){0, 3}, COUNT, 2, workers);
+    worker_clock_remove(&clock, 2);
+    assert_int_equal(clock.left_count, 2);
+    end(&clock, 0, 0);
+    end(&clock, 1, 0);
+    assert_int_equal(next(&clock), 3);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(worker_clock_wish(&clock, i, 0, &other), WORKER_CLOCK_NEW);
+    assert_int_equal(worker_clock_change(&clock, differing), WORKER_CLOCK_AGREES);
+    assert_int_equal(worker_clock_wish(&clock, 2, 1, &other), WORKER_CLOCK_REFUSED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +290,8 @@ int main(void)
         cmocka_unit_test(different_wishes_change_nothing),
         cmocka_unit_test(a_quorum_does_not_wait_for_wishes),
         cmocka_unit_test(a_worker_comes_back_beside_the_slowest),
+        cmocka_unit_test(a_worker_that_comes_begins_beside_the_slowest_and_is_not_waited_for_before),
+        cmocka_unit_test(a_worker_that_never_comes_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,7 @@ struct division_table {
 
 struct server_division {
     int server_count, worker_count;
+    int place_count;  /* of the workers: the last ones, which come later */
     int backup_count; /* of each share: 0 or 1 */
     int spare_count;  /* seats of each server */
     size_t table_count;
@@ -48,6 +49,11 @@ struct server_division {
 static inline int division_seats(const struct server_division *division)
 {
     return division->server_count * (1 + division->backup_count + division->spare_count);
+}
+/* Workers that are there at the start. */
+static inline int division_first_workers(const struct server_division *division)
+{
+    return division->worker_count - division->place_count;
 }
 /* The share that a seat begins with; -1: none. */
 static inline int division_first_share(const struct server_division *division, int seat)

@@ -102,7 +102,7 @@ static bool look_after_peer(struct serve *serve, int i)
 /* Such a worker says nothing, and is not to blame for it. */
 static bool waits_for_us(const struct serve_worker *worker)
 {
-    return worker->has_ended || worker->awaits_tick || worker->queued_count > 0 ||
+    return !worker->is_in || worker->has_ended || worker->awaits_tick || worker->queued_count > 0 ||
            worker->asks_until_ns != 0;
 }
 
@@ -119,7 +119,8 @@ static void note_who_waits(struct serve *serve)
 /* A change may let a worker go on that was looked after before: then all are looked after again. */
 static bool look_after_all(struct serve *serve)
 {
-    bool has_changed = false;
+    bool has_changed = serve_take_newcomers(serve);
+    if (has_changed) serve_act(serve);
     note_who_waits(serve);
     for (int i = 0; i < serve->peer_count; i++) has_changed |= look_after_peer(serve, i);
     for (int i = 0; i < serve->config.division->worker_count; i++)
@@ -152,9 +153,7 @@ static void publish(struct serve *serve)
     pthread_mutex_lock(&serve->lock);
     serve->counters = serve->seen;
     serve->counters.steps = serve->steps;
-    serve->counters.workers = 0;
-    for (int i = 0; i < serve->config.division->worker_count; i++)
-        serve->counters.workers += serve->workers[i].presence == SERVE_THERE;
+    serve->counters.workers = (uint64_t)serve_left_here(serve);
     serve->counters.parts_alone =
         serve->config.division->spare_count > 0 ? (uint64_t)seat_map_unbacked(&serve->map) : 0;
     serve->is_over = is_over;
@@ -227,6 +226,7 @@ static bool is_of_parent(const struct serve *serve)
 static void release(struct serve *serve)
 {
     serve_drop_pulls(serve, -1);
+    serve_drop_newcomers(serve);
     closings_release(&serve->closings, is_of_parent(serve));
     for (int i = 0; serve->workers != NULL && i < serve->config.division->worker_count; i++) {
         update_clear(&serve->workers[i].open);
@@ -261,6 +261,7 @@ static bool init_seat(struct serve *serve)
                                               .share_count = division->server_count,
                                               .copy_count = 1 + division->backup_count,
                                               .spare_count = division->spare_count,
+                                              .place_count = division->place_count,
                                               .seat = serve->config.seat};
     serve->share = division_first_share(division, config.seat);
     serve->has_all = serve->share >= 0;
@@ -302,6 +303,8 @@ static void set_up(struct serve *serve)
     }
     for (int i = 0; i < division->worker_count; i++) {
         serve->workers[i].heard_ns = clock_now_ns();
+        serve->workers[i].is_in = i < division_first_workers(division);
+        if (!serve->workers[i].is_in) serve->workers[i].presence = SERVE_AWAITED;
         update_init(&serve->workers[i].open);
         update_init(&serve->workers[i].ended);
     }
@@ -314,6 +317,7 @@ static enum tutti_status open_lines(struct serve *serve, enum tutti_status statu
     for (int i = 0; i < serve->config.division->worker_count; i++) {
         struct tutti_comm *const comm = serve->config.worker_comms[i];
         serve->config.worker_comms[i] = NULL;
+        if (comm == NULL) continue;
         if (status == TUTTI_OK)
             status = line_open(&serve->workers[i].line, comm, 0, SERVER_TAG_REQUEST,
                                serve->event_fd, &serve->payloads, &serve->closings);
@@ -425,6 +429,22 @@ enum tutti_status serve_wait(struct serve *serve, uint64_t deadline_ns, uint64_t
         status = error_set(serve->result, "%s", serve->why);
     pthread_mutex_unlock(&serve->lock);
     return status;
+}
+
+enum tutti_status serve_take_worker(struct serve *serve, int worker, struct tutti_comm *comm)
+{
+    struct serve_newcomer *const newcomer = malloc(sizeof *newcomer);
+    const uint64_t one = 1;
+    if (newcomer == NULL) {
+        if (comm != NULL) (void)tutti_comm_free(comm);
+        return error_set(TUTTI_NO_MEMORY, "no memory for a worker that comes");
+    }
+    pthread_mutex_lock(&serve->lock);
+    *newcomer = (struct serve_newcomer){serve->newcomers, worker, comm};
+    serve->newcomers = newcomer;
+    pthread_mutex_unlock(&serve->lock);
+    (void)!write(serve->event_fd, &one, sizeof one);
+    return TUTTI_OK;
 }
 
 static enum tutti_status wait_for_save(struct serve *serve, uint64_t done, uint64_t deadline_ns)

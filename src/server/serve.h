@@ -46,7 +46,7 @@ struct serve_config {
     int rank;                /* in the communicator of the application, for the log */
     const int *worker_ranks; /* in that communicator; these two outlive the server */
     const int *server_ranks;
-    /* Of this seat with each worker, and with other seats, by their numbers (division_has_line); NULL: none. They become the seat's, but for those of
+    /* Of this seat with each worker (NULL: it comes later), and with other seats, by their numbers (division_has_line); NULL: none. They become the seat's, but for those of
      * this rank alone (line.h). In a communicator of two seats the lower one is rank 0. */
     struct tutti_comm **worker_comms;
     struct tutti_comm **seat_comms;
@@ -66,6 +66,9 @@ enum tutti_status serve_say_who_is_there(struct serve *serve);
 /* Saves the tables, in the server's thread, between two steps; until the deadline. TIMEOUT: that goes
  * on. INVALID_REQUEST: another thread saves. Any thread. */
 enum tutti_status serve_save(struct serve *serve, const char *folder, uint64_t deadline_ns);
+/* Hands over the communicator with a worker that comes later; NULL: it does not come. It becomes the seat's. Does not
+ * block. Any thread. NO_MEMORY: the communicator is freed, and the worker does not come. */
+enum tutti_status serve_take_worker(struct serve *serve, int worker, struct tutti_comm *comm);
 /* Ends the thread; workers that are there get ABORTED. In a child of fork(), gives memory back
  * alone. NULL is allowed. */
 void serve_free(struct serve *serve);

@@ -104,6 +104,7 @@ static enum tutti_status learn(struct serve *serve, int peer, const uint64_t *wo
                                               .share_count = division->server_count,
                                               .copy_count = 1 + division->backup_count,
                                               .spare_count = division->spare_count,
+                                              .place_count = division->place_count,
                                               .seat = serve->config.seat};
     if (!serve->has_leader && !step_leader_init(&serve->leader, &config)) {
         step_leader_release(&serve->leader);
@@ -118,7 +119,7 @@ static enum tutti_status learn(struct serve *serve, int peer, const uint64_t *wo
     return TUTTI_OK;
 }
 
-static void invite(struct serve *serve, int worker)
+void serve_invite(struct serve *serve, int worker)
 {
     struct serve_worker *const of = &serve->workers[worker];
     const struct server_reply invitation = {
@@ -132,20 +133,25 @@ static void invite(struct serve *serve, int worker)
 static void follow_base(struct serve *serve, int worker, const struct worker_clock_worker *base)
 {
     struct serve_worker *const of = &serve->workers[worker];
-    const bool is_gone = base->state == WORKER_GONE;
+    const bool is_gone = base->state == WORKER_GONE, is_awaited = base->state == WORKER_AWAITED;
     of->decided = base->clock;
+    of->is_in |= !is_awaited;
     if (of->has_ended && (of->ticked <= of->decided || is_gone)) {
         update_clear(&of->ended);
         of->has_ended = false;
     }
-    if (!is_gone && of->presence != SERVE_THERE) {
+    if (of->presence == SERVE_AWAITED) {
+        if (is_gone) of->presence = SERVE_LOST;
+    } else if (!is_gone && of->presence != SERVE_THERE) {
         const bool has_left = of->presence == SERVE_LEFT;
         serve_tell_clocks(serve, &(struct server_request){.kind = SERVER_LOST,
                                                           .number = (uint64_t)worker,
                                                           .left_count = has_left});
         if (serve_has_clock(serve)) step_leader_report(&serve->leader, worker, has_left);
+    } else if (is_awaited) {
+        serve_tell_linked(serve, worker, -1);
     } else if (!is_gone && !of->is_invited) {
-        invite(serve, worker);
+        serve_invite(serve, worker);
     }
     if (serve_has_clock(serve) && !of->has_ended) serve_answer_tick(serve, worker);
 }

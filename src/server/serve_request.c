@@ -205,6 +205,7 @@ static enum tutti_status repeat(struct serve *serve, int worker, const struct se
     case SERVER_CHANGE: return take_change(serve, worker);
     case SERVER_RECORD: return serve_answer_record(serve, worker, &from->request);
     case SERVER_BEGIN: return TUTTI_OK;
+    case SERVER_ENTER: return serve_answer_enter(serve, worker);
     default:
         return serve_answer(serve, worker, from->request.slot, &(struct server_reply){0}, NULL);
     }
@@ -236,6 +237,7 @@ static enum tutti_status carry_out(struct serve *serve, int worker, const struct
     case SERVER_TICK: return tick(serve, worker);
     case SERVER_CHANGE: return take_change(serve, worker);
     case SERVER_LEAVE: return leave(serve, worker);
+    case SERVER_ENTER: return serve_answer_enter(serve, worker);
     case SERVER_BEGIN:
         TRY(serve_take_begin(serve, worker));
         serve_act(serve);
@@ -250,9 +252,12 @@ static bool awaits_step(const struct serve *serve, const struct serve_worker *wo
 }
 
 /* A worker that server 0 has let go on may end its next clock before this server has heard of the
- * step; and it may ask for another mode before this spare has heard of all changes. */
+ * step; it may ask for another mode before this spare has heard of all changes; and it may push, or ask, before
+ * this seat has heard that it has come. A spare need never hear that, and the worker may leave all the same. */
 static bool is_early(const struct serve *serve, const struct serve_worker *from)
 {
+    if (!from->is_in && from->request.kind != SERVER_LEAVE && serve->broken == TUTTI_OK)
+        return true;
     if (from->request.kind == SERVER_TICK)
         return awaits_step(serve, from) && from->request.clock == from->ticked;
     return from->request.kind == SERVER_CHANGE && serve_has_clock(serve) &&
@@ -328,6 +333,15 @@ static bool must_wait(const struct serve *serve, int peer, const struct server_r
            request->sequence > 0 && !seat_fill_may_hear(&serve->fill, peer, request->sequence);
 }
 
+/* Another seat says that this spare is to have the clock, since the only seat that had it is lost. If that is lost here,
+ * too, the base does not come any more, and nobody has the clock. */
+static bool has_no_base(const struct serve *serve, const struct server_request *request)
+{
+    return request->kind == SERVER_RESUME &&
+           serve->map.seats[serve->config.seat].state == SEAT_SPARE &&
+           serve->peers[request->number].line.state == LINE_CLOSED;
+}
+
 enum tutti_status serve_hear_peer(struct serve *serve, int peer)
 {
     struct serve_peer *const from = &serve->peers[peer];
@@ -339,6 +353,7 @@ enum tutti_status serve_hear_peer(struct serve *serve, int peer)
         TRY(want_payload(&from->line, &ends, &request, none));
     if (from->line.state == LINE_PAYLOAD) return TUTTI_OK;
     if (request.kind == SERVER_PIECE) seat_fill_name(&serve->fill, request.sequence);
+    if (has_no_base(serve, &request)) serve_stop_without(serve, (int)request.number);
     from->is_held = serve->broken == TUTTI_OK && must_wait(serve, peer, &request);
     if (from->is_held) return TUTTI_OK;
     TRY(serve_hear_seat(serve, peer, &request, line_payload(&from->line)));

@@ -4,6 +4,7 @@
  *       serve_request.c  what a request does
  *         serve_step.c   clocks and steps; what the loss of a worker or server changes
  *           serve_fill.c   spare seats: what one begins with, and how a share is copied to it
+ *           serve_join.c   workers that come later
  *           serve_change.c   another mode, which all workers ask for
  *             serve_answer.c   answers that were waited for
  *             serve_tell.c     what other seats are told
@@ -22,7 +23,8 @@
 #include "server/table_copy.h"
 #include "server/update.h"
 
-enum serve_presence { SERVE_THERE, SERVE_LEFT, SERVE_LOST };
+/* AWAITED: a place for a worker that comes later; this seat has no line to it yet. */
+enum serve_presence { SERVE_THERE, SERVE_LEFT, SERVE_LOST, SERVE_AWAITED };
 
 struct serve_worker {
     struct line line;
@@ -43,7 +45,11 @@ struct serve_worker {
     uint64_t tick_deadline_ns, tick_number;
     uint64_t queued_bytes; /* of pulls that wait */
     uint32_t queued_count;
-    bool is_held;      /* a tick that came before the step of the last one; or an early wish */
+    bool is_held; /* a tick that came before the step of the last one; an early wish; or any request of a
+                          worker that is not in yet */
+    bool is_in; /* it was there at the start, or an entry says that it has come */
+    uint64_t first_clock,
+        first_round;   /* then: the clock, and the round of changes, in which it came */
     bool is_invited;   /* to push to this spare */
     uint64_t begun;    /* 1 + the clock from which it does; 0: not yet */
     bool leaves;       /* and is gone once its answer is sent */
@@ -62,6 +68,13 @@ struct serve_pull {
     struct server_request request;
     struct server_request_part *parts;
     int64_t *rows; /* of all parts, one after the other */
+};
+
+/* A worker that comes, as the application's thread hands it over. */
+struct serve_newcomer {
+    struct serve_newcomer *next;
+    int worker;
+    struct tutti_comm *comm; /* NULL: it does not come */
 };
 
 /* Another seat. */
@@ -134,6 +147,7 @@ struct serve {
         enum tutti_status status; /* of the last time, and its message */
         char why[256];
     } save;
+    struct serve_newcomer *newcomers;
 };
 
 static inline struct server_ends serve_ends(const struct serve *serve, bool is_from_server)
@@ -156,6 +170,8 @@ void serve_tell(struct serve *serve, int peer, const struct server_request *requ
 void serve_tell_all(struct serve *serve, const struct server_request *request);
 void serve_tell_clocks(struct serve *serve, const struct server_request *request);
 void serve_tell_entry(struct serve *serve, int peer, const struct step_entry *entry);
+/* Tells a seat with a clock (-1: all, this one, too) that this seat has a line to a worker that is not in yet. */
+void serve_tell_linked(struct serve *serve, int worker, int clock);
 
 /* ---------------------------------------------------------------------------------- serve_answer.c */
 
@@ -213,16 +229,34 @@ bool serve_copy_on(struct serve *serve);
 enum tutti_status serve_take_piece(struct serve *serve, const struct server_request *request,
                                    const void *bytes);
 
+/* Asks a worker to push to this spare. */
+void serve_invite(struct serve *serve, int worker);
+
+/* ------------------------------------------------------------------------------------ serve_join.c */
+
+/* Takes what the application's thread has handed over. Whether there was anything. */
+bool serve_take_newcomers(struct serve *serve);
+/* Nobody takes it any more. */
+void serve_drop_newcomers(struct serve *serve);
+/* An entry says that a worker is in. */
+void serve_let_in(struct serve *serve, const struct step_entry *entry);
+/* A worker that is in asks where it is to push. */
+enum tutti_status serve_answer_enter(struct serve *serve, int worker);
+
 /* ------------------------------------------------------------------------------------ serve_step.c */
 
 /* Does what the clock of this seat wants. The outermost call sees to what that changes. */
 void serve_act(struct serve *serve);
+/* That seat is gone, and this one is of no use without it. */
+void serve_stop_without(struct serve *serve, int seat);
 /* A worker's update is complete here. */
 void serve_end_clock(struct serve *serve, int worker);
 /* News from another seat. */
 enum tutti_status serve_hear_seat(struct serve *serve, int peer,
                                   const struct server_request *request, const void *payload);
-/* A worker is gone: closes its line. why: NULL if it left. */
+/* Workers that are in, and that this seat has not lost. */
+int serve_left_here(const struct serve *serve);
+/* A worker is gone, or does not come: closes its line. why: NULL if it left. */
 void serve_lose_worker(struct serve *serve, int worker, const char *why);
 void serve_lose_peer(struct serve *serve, int peer, const char *why);
 /* Tells the other seats when all workers are gone, and whether all know. */

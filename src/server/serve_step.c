@@ -28,11 +28,11 @@ static int rank_of(const struct serve *serve, int seat)
     return serve->config.server_ranks[division_host(serve->config.division, seat)];
 }
 
-static int left_here(const struct serve *serve)
+int serve_left_here(const struct serve *serve)
 {
     int count = 0;
     for (int i = 0; i < worker_count(serve); i++)
-        count += serve->workers[i].presence == SERVE_THERE;
+        count += serve->workers[i].presence == SERVE_THERE && serve->workers[i].is_in;
     return count;
 }
 
@@ -79,6 +79,11 @@ static void stop_without(struct serve *serve, int seat, const char *why, bool is
     snprintf(text, sizeof text, "the server at rank %d, which had a part of the tables, is gone: %s",
              rank_of(serve, seat), why);
     stop(serve, TUTTI_PROC_FAILED, text, is_everywhere);
+}
+
+void serve_stop_without(struct serve *serve, int seat)
+{
+    stop_without(serve, seat, "it has told this spare nothing", false);
 }
 
 /* A share has no seat any more. The other seats are told by the leader. */
@@ -174,9 +179,10 @@ static void drop_worker(struct serve *serve, int worker)
     if (of->presence == SERVE_THERE) {
         close_worker(serve, worker, "another server has lost it");
         log_write(LOG_WARN, "rank %d: parameter server: the worker at rank %d is gone (%d left): %s",
-                  serve->config.rank, serve->config.worker_ranks[worker], left_here(serve),
+                  serve->config.rank, serve->config.worker_ranks[worker], serve_left_here(serve),
                   "another server has lost it");
     }
+    if (of->presence == SERVE_AWAITED) of->presence = SERVE_LOST;
     update_clear(&of->ended);
     of->has_ended = false;
 }
@@ -214,7 +220,8 @@ void serve_lose_worker(struct serve *serve, int worker, const char *why)
     close_worker(serve, worker, why);
     if (why != NULL) {
         log_write(LOG_WARN, "rank %d: parameter server: the worker at rank %d is gone (%d left): %s",
-                  serve->config.rank, serve->config.worker_ranks[worker], left_here(serve), why);
+                  serve->config.rank, serve->config.worker_ranks[worker], serve_left_here(serve),
+                  why);
         serve_tell_clocks(
             serve, &(struct server_request){.kind = SERVER_LOST, .number = (uint64_t)worker});
     }
@@ -315,7 +322,8 @@ static void tell_again(struct serve *serve, int clock)
             request.clock = of->ticked - 1;
             serve_tell(serve, clock, &request, NULL);
         }
-        if (of->presence == SERVE_THERE) continue;
+        if (of->presence == SERVE_THERE && !of->is_in) serve_tell_linked(serve, i, clock);
+        if (of->presence == SERVE_THERE || of->presence == SERVE_AWAITED) continue;
         request = (struct server_request){
             .kind = SERVER_LOST, .number = (uint64_t)i, .left_count = of->presence == SERVE_LEFT};
         serve_tell(serve, clock, &request, NULL);
@@ -377,6 +385,17 @@ static void move_seat(struct serve *serve, const struct step_entry *entry, enum 
 
 /* ---------------------------------------------------------------------------------------- the list */
 
+static void let_in(struct serve *serve, const struct step_entry *entry)
+{
+    serve_let_in(serve, entry);
+    if (!leads(serve)) return;
+    log_write(LOG_INFO,
+              "rank %d: parameter server: a worker has come as rank %d, in clock %" PRIu64
+              " (%d are there)",
+              serve->config.rank, serve->config.worker_ranks[entry->number], entry->left_count,
+              serve_left_here(serve));
+}
+
 static void carry_out(struct serve *serve, const struct step_entry *entry)
 {
     enum seat_state state;
@@ -386,6 +405,8 @@ static void carry_out(struct serve *serve, const struct step_entry *entry)
         take_step(serve, entry);
     else if (entry->kind == STEP_LOST)
         drop_worker(serve, (int)entry->number);
+    else if (entry->kind == STEP_CAME)
+        let_in(serve, entry);
     else if (step_entry_moves(entry->kind, &state))
         move_seat(serve, entry, state);
     else if (entry->kind != STEP_LEFT)
@@ -420,6 +441,7 @@ static enum step_entry_kind kind_of(unsigned kind)
     case SERVER_DECIDED: return STEP_DECIDED;
     case SERVER_LOST: return STEP_LOST;
     case SERVER_LEFT: return STEP_LEFT;
+    case SERVER_CAME: return STEP_CAME;
     case SERVER_INVITED: return STEP_INVITED;
     case SERVER_JOINED: return STEP_JOINED;
     case SERVER_FULL: return STEP_FULL;
@@ -444,7 +466,8 @@ static enum tutti_status hear_entry(struct serve *serve, int peer,
                                      .kind = kind_of(request->kind),
                                      .number = request->number,
                                      .left_count = request->left_count,
-                                     .members = members != NULL ? members : serve->members};
+                                     .members = members != NULL ? members : serve->members,
+                                     .round = request->clock};
     if (entry.index <= serve->heard) return TUTTI_OK;
     if (leads(serve) || (!serve_has_clock(serve) && entry.index != serve->heard + 1))
         return error_set(TUTTI_MISMATCH,
@@ -547,6 +570,7 @@ static enum tutti_status hear_of_clock(struct serve *serve, int peer,
     case SERVER_HAS: return hear_has(serve, peer, request);
     case SERVER_LOST: hear_lost(serve, request); return TUTTI_OK;
     case SERVER_RESUME: return hear_resume(serve, peer, request);
+    case SERVER_LINKED: step_leader_linked(&serve->leader, peer, (int)request->number); break;
     case SERVER_BEGUN:
         step_leader_begun(&serve->leader, peer, (int)request->number, request->clock);
         break;
@@ -566,6 +590,7 @@ enum tutti_status serve_hear_seat(struct serve *serve, int peer,
         if (request->sequence == 0) return hear_of_clock(serve, peer, request);
         return hear_entry(serve, peer, request, payload);
     case SERVER_LEFT:
+    case SERVER_CAME:
     case SERVER_DECIDED:
     case SERVER_INVITED:
     case SERVER_JOINED:
@@ -574,6 +599,7 @@ enum tutti_status serve_hear_seat(struct serve *serve, int peer,
     case SERVER_CHANGED:
     case SERVER_KEPT: return hear_round(serve, peer, request);
     case SERVER_HAS:
+    case SERVER_LINKED:
     case SERVER_CONFIRM:
     case SERVER_RESUME:
     case SERVER_BEGUN:

@@ -49,10 +49,10 @@ void serve_tell_entry(struct serve *serve, int peer, const struct step_entry *en
 {
     static const enum server_kind kinds[] = {
         [STEP_DECIDED] = SERVER_DECIDED, [STEP_LOST] = SERVER_LOST,
-        [STEP_LEFT] = SERVER_LEFT,       [STEP_INVITED] = SERVER_INVITED,
-        [STEP_JOINED] = SERVER_JOINED,   [STEP_FULL] = SERVER_FULL,
-        [STEP_OUT] = SERVER_OUT,         [STEP_CHANGED] = SERVER_CHANGED,
-        [STEP_KEPT] = SERVER_KEPT};
+        [STEP_LEFT] = SERVER_LEFT,       [STEP_CAME] = SERVER_CAME,
+        [STEP_INVITED] = SERVER_INVITED, [STEP_JOINED] = SERVER_JOINED,
+        [STEP_FULL] = SERVER_FULL,       [STEP_OUT] = SERVER_OUT,
+        [STEP_CHANGED] = SERVER_CHANGED, [STEP_KEPT] = SERVER_KEPT};
     const size_t words = rank_set_words(serve->config.division->worker_count);
     const bool is_step = entry->kind == STEP_DECIDED;
     serve_tell(
@@ -64,4 +64,15 @@ void serve_tell_entry(struct serve *serve, int peer, const struct step_entry *en
                                  .left_count = entry->left_count,
                                  .payload_bytes = is_step ? words * sizeof *entry->members : 0},
         entry->members);
+}
+
+void serve_tell_linked(struct serve *serve, int worker, int clock)
+{
+    const struct server_request request = {.kind = SERVER_LINKED, .number = (uint64_t)worker};
+    if (clock >= 0) {
+        serve_tell(serve, clock, &request, NULL);
+        return;
+    }
+    serve_tell_clocks(serve, &request);
+    if (serve_has_clock(serve)) step_leader_linked(&serve->leader, serve->config.seat, worker);
 }

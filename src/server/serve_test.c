@@ -482,7 +482,7 @@ CHANGE(a_row_out_of_range, wire->part = ((struct server_request_part){1, 1, 1});
 
 static const struct nonsense all_nonsense[] = {
     {"no request", other_magic},     {"version 4", other_version},
-    {"kind is 27", other_kind},      {"kind is 12", a_servers_kind},
+    {"kind is 30", other_kind},      {"kind is 15", a_servers_kind},
     {"number is 2", later_sequence}, {"number is 0", no_sequence},
     {"slot 64", a_slot_too_high},    {"encoding is 200", unknown_encoding},
     {"clock 5", other_clock},        {"no table 2", other_table},

@@ -13,164 +13,36 @@
 #include "base/status.h"
 #include "os/clock.h"
 #include "server/finite.h"
-#include "server/serve.h"
-#include "server/server_options.h"
+#include "server/server_state.h"
 #include "server/snapshot.h"
-#include "server/worker.h"
-
-/* Of one rank, at most: seats, and communicators of it alone, from its worker and from seat to seat. */
-enum { SEATS = 2 + SERVER_SPARES_MAX, OWN_COMMS = SEATS + SEATS * (SEATS - 1) / 2 };
-static const uint64_t TIMEOUT_NS = 30 * UINT64_C(60) * 1000000000;
-
-struct tutti_server {
-    struct server_setup setup;
-    int rank;                   /* in the communicator of the application */
-    int server, worker;         /* its number among those; -1: it is none */
-    struct serve *seats[SEATS]; /* its own share, that of which it has the backup, spares; NULL: none */
-    struct worker *worker_end;         /* NULL: it is no worker */
-    struct tutti_comm *own[OWN_COMMS]; /* of this rank alone: of its worker and a seat, or two seats */
-    int own_count;
-    pthread_mutex_t function_lock;
-};
 
 /* -------------------------------------------------------------------------------- made and freed */
 
-/* Communicators while they are made. */
-struct lines {
-    struct tutti_comm **to_workers[SEATS], **to_seats, **between[SEATS];
-};
-
-static int copies(const struct tutti_server *server)
-{
-    return 1 + server->setup.division.backup_count + server->setup.division.spare_count;
-}
-
-/* The seat of this rank for that copy; -1: it is no server. */
-static int seat_here(const struct tutti_server *server, int copy)
-{
-    return server->server < 0 ? -1 : division_seat_of(&server->setup.division, server->server, copy);
-}
-
-static enum tutti_status lines_init(struct lines *lines, const struct tutti_server *server)
-{
-    const struct server_division *const division = &server->setup.division;
-    const size_t workers = (size_t)division->worker_count, seats = (size_t)division_seats(division);
-    bool has_all = true;
-    for (int copy = 0; copy < copies(server); copy++) {
-        lines->to_workers[copy] = calloc(workers, sizeof *lines->to_workers[copy]);
-        lines->between[copy] = calloc(seats, sizeof *lines->between[copy]);
-        has_all &= lines->to_workers[copy] != NULL && lines->between[copy] != NULL;
-    }
-    lines->to_seats = calloc(seats, sizeof *lines->to_seats);
-    if (has_all && lines->to_seats != NULL) return TUTTI_OK;
-    return error_set(TUTTI_NO_MEMORY, "tutti_server_create: no memory for communicators");
-}
-
-/* Those of this rank alone stay until the server is freed. */
-static void free_comms(struct tutti_comm **comms, int count)
-{
-    for (int i = 0; i < count && comms != NULL; i++)
-        if (comms[i] != NULL && tutti_comm_size(comms[i]) > 1) (void)tutti_comm_free(comms[i]);
-    free(comms);
-}
-
-static void lines_release(struct lines *lines, const struct tutti_server *server)
-{
-    const struct server_division *const division = &server->setup.division;
-    for (int copy = 0; copy < SEATS; copy++) {
-        free_comms(lines->to_workers[copy], division->worker_count);
-        free_comms(lines->between[copy], division_seats(division));
-    }
-    free_comms(lines->to_seats, division_seats(division));
-}
-
-/* All ranks go through all pairs in one order, so nobody waits in a circle. A pair that cannot
- * be made keeps nobody from the others. Both ends, if they are of this rank, get the communicator. */
-struct pair {
-    int ranks[2];
-    struct tutti_comm **ends[2]; /* NULL: not of this rank */
-};
-
-static enum tutti_status connect_pair(struct tutti_server *server, struct tutti_comm *comm,
-                                      const struct pair *pair, enum tutti_status before)
-{
-    char message[ERROR_TEXT_MAX];
-    struct tutti_comm *made = NULL;
-    if (pair->ends[0] == NULL && pair->ends[1] == NULL) return before;
-    error_copy(message, sizeof message);
-    const bool is_alone = pair->ranks[0] == pair->ranks[1];
-    const enum tutti_status status =
-        tutti_comm_group(comm, pair->ranks, is_alone ? 1 : 2, NULL, &made);
-    for (int end = 0; end < 2; end++)
-        if (pair->ends[end] != NULL) *pair->ends[end] = made;
-    if (is_alone && made != NULL) server->own[server->own_count++] = made;
-    if (before == TUTTI_OK) return status;
-    return error_set(before, "%s", message);
-}
-
-/* Where this rank keeps its end of a seat's line; NULL: the seat is not here. */
-static struct tutti_comm **end_of(const struct tutti_server *server, int seat,
-                                  struct tutti_comm **const *of_copies, int index)
-{
-    const struct server_division *const division = &server->setup.division;
-    if (division_host(division, seat) != server->server) return NULL;
-    return &of_copies[seat / division->server_count][index];
-}
-
-static int rank_of_seat(const struct tutti_server *server, int seat)
-{
-    return server->setup.server_ranks[division_host(&server->setup.division, seat)];
-}
-
-static enum tutti_status connect_all(struct tutti_server *server, struct tutti_comm *comm,
-                                     struct lines *lines)
-{
-    const struct server_setup *const setup = &server->setup;
-    const int seats = division_seats(&setup->division);
-    enum tutti_status status = TUTTI_OK;
-    for (int w = 0; w < setup->division.worker_count; w++)
-        for (int s = 0; s < seats; s++) {
-            const struct pair pair = {{setup->worker_ranks[w], rank_of_seat(server, s)},
-                                      {server->worker == w ? &lines->to_seats[s] : NULL,
-                                       end_of(server, s, lines->to_workers, w)}};
-            status = connect_pair(server, comm, &pair, status);
-        }
-    for (int low = 0; low < seats; low++)
-        for (int high = low + 1; high < seats; high++) {
-            if (!division_has_line(&setup->division, low, high)) continue;
-            const struct pair pair = {{rank_of_seat(server, low), rank_of_seat(server, high)},
-                                      {end_of(server, low, lines->between, high),
-                                       end_of(server, high, lines->between, low)}};
-            status = connect_pair(server, comm, &pair, status);
-        }
-    return status;
-}
-
 /* Tables of both copies become the seats'. */
 static enum tutti_status start_serving(struct tutti_server *server, struct tables **tables,
-                                       struct lines *lines)
+                                       struct server_lines *lines)
 {
     enum tutti_status status = TUTTI_OK;
-    for (int copy = 0; copy < copies(server) && status == TUTTI_OK; copy++) {
-        const struct serve_config config = {.division = &server->setup.division,
-                                            .tables = tables[copy],
-                                            .rule = server->setup.rule,
-                                            .averages = server->setup.averages,
-                                            .seat = seat_here(server, copy),
-                                            .rank = server->rank,
-                                            .worker_ranks = server->setup.worker_ranks,
-                                            .server_ranks = server->setup.server_ranks,
-                                            .worker_comms = lines->to_workers[copy],
-                                            .seat_comms = lines->between[copy],
-                                            .function_lock =
-                                                copies(server) > 1 ? &server->function_lock : NULL};
+    for (int copy = 0; copy < server_copies(server) && status == TUTTI_OK; copy++) {
+        const struct serve_config config = {
+            .division = &server->setup.division,
+            .tables = tables[copy],
+            .rule = server->setup.rule,
+            .averages = server->setup.averages,
+            .seat = server_seat_here(server, copy),
+            .rank = server->rank,
+            .worker_ranks = server->setup.worker_ranks,
+            .server_ranks = server->setup.server_ranks,
+            .worker_comms = lines->to_workers[copy],
+            .seat_comms = lines->between[copy],
+            .function_lock = server_copies(server) > 1 ? &server->function_lock : NULL};
         tables[copy] = NULL;
         status = serve_create(&config, &server->seats[copy]);
     }
     return status;
 }
 
-static enum tutti_status start_working(struct tutti_server *server, struct lines *lines)
+enum tutti_status server_start_working(struct tutti_server *server, struct server_lines *lines)
 {
     const struct worker_config config = {.division = &server->setup.division,
                                          .rank = server->rank,
@@ -184,7 +56,7 @@ static enum tutti_status start_working(struct tutti_server *server, struct lines
     return status;
 }
 
-static enum tutti_status say_where(enum tutti_status status, const char *where)
+enum tutti_status server_say_where(enum tutti_status status, const char *where)
 {
     char message[ERROR_TEXT_MAX];
     if (status == TUTTI_OK || status == TUTTI_IN_PROGRESS) return status;
@@ -212,12 +84,13 @@ static enum tutti_status make_tables(const struct tutti_server *server,
     const char *const folder = options->load_folder;
     struct snapshot_part part = {.server = share,
                                  .server_count = server->setup.division.server_count};
-    TRY(server_setup_tables(&server->setup, options, share, tables));
+    TRY(server_say_where(server_setup_tables(&server->setup, options, share, tables),
+                         "tutti_server_create"));
     if (share < 0) return TUTTI_OK;
     const enum tutti_status status =
         folder != NULL ? snapshot_read(*tables, folder, &part) : TUTTI_OK;
     note_step(loaded, folder != NULL ? part.step : 0);
-    return say_where(status, "tutti_server_create: load_folder");
+    return server_say_where(status, "tutti_server_create: load_folder");
 }
 
 /* Whether all servers loaded parts of one step. */
@@ -237,35 +110,73 @@ static enum tutti_status make(struct tutti_server *server,
                               const struct tutti_server_options *options, struct tutti_comm *comm)
 {
     const struct server_division *const division = &server->setup.division;
-    struct lines lines = {0};
-    struct tables *tables[SEATS] = {NULL};
+    struct server_lines lines = {0};
+    struct tables *tables[SERVER_SEATS] = {NULL};
     struct loaded loaded = {{INT64_MIN, INT64_MIN}};
-    enum tutti_status status = lines_init(&lines, server);
-    for (int copy = 0; copy < copies(server) && status == TUTTI_OK && server->server >= 0; copy++)
-        status =
-            make_tables(server, options, division_first_share(division, seat_here(server, copy)),
-                        &tables[copy], &loaded);
-    status = server_setup_agree(comm, "tutti_server_create", status, NULL);
+    enum tutti_status status =
+        server_say_where(server_lines_init(&lines, server), "tutti_server_create");
+    for (int copy = 0; copy < server_copies(server) && status == TUTTI_OK && server->server >= 0;
+         copy++)
+        status = make_tables(server, options,
+                             division_first_share(division, server_seat_here(server, copy)),
+                             &tables[copy], &loaded);
+    status = server_setup_agree(comm, "tutti_server_create", status, NULL, NULL);
     if (status == TUTTI_OK) status = agree_on_step(&loaded, comm);
     if (status == TUTTI_OK) {
-        status = connect_all(server, comm, &lines);
+        status = server_lines_connect(server, comm, &lines);
         if (status == TUTTI_OK && server->server >= 0)
             status = start_serving(server, tables, &lines);
-        if (status == TUTTI_OK && server->worker >= 0) status = start_working(server, &lines);
-        status = server_setup_agree(comm, "tutti_server_create", status, NULL);
+        if (status == TUTTI_OK && server->worker >= 0)
+            status = server_start_working(server, &lines);
+        status = server_setup_agree(comm, "tutti_server_create", status, NULL, NULL);
     }
-    for (int copy = 0; copy < SEATS; copy++) tables_free(tables[copy]);
-    lines_release(&lines, server);
+    for (int copy = 0; copy < SERVER_SEATS; copy++) tables_free(tables[copy]);
+    server_lines_release(&lines, server);
     return status;
 }
 
-static void server_free(struct tutti_server *server)
+void server_end(struct tutti_server *server)
 {
-    for (int copy = 0; copy < SEATS; copy++) serve_free(server->seats[copy]);
+    if (server == NULL) return;
+    for (int copy = 0; copy < SERVER_SEATS; copy++) serve_free(server->seats[copy]);
     for (int i = 0; i < server->own_count; i++) (void)tutti_comm_free(server->own[i]);
     pthread_mutex_destroy(&server->function_lock);
     server_setup_release(&server->setup);
     free(server);
+}
+
+enum tutti_status server_check_comm(const char *who, struct tutti_comm *comm)
+{
+    if (tutti_comm_rank(comm) < 0)
+        return error_set(TUTTI_INVALID_COMM, "%s: comm is not a communicator of this process", who);
+    if (group_is_open())
+        return error_set(TUTTI_INVALID_REQUEST,
+                         "%s: must not be called between tutti_group_begin and tutti_group_end",
+                         who);
+    return TUTTI_OK;
+}
+
+struct tutti_server *server_begin(const char *who)
+{
+    struct tutti_server *const server = calloc(1, sizeof *server);
+    if (server == NULL) {
+        (void)!error_set(TUTTI_NO_MEMORY, "%s: no memory", who);
+        return NULL;
+    }
+    pthread_mutex_init(&server->function_lock, NULL);
+    return server;
+}
+
+/* Where this rank is among the others. */
+static void find_own_numbers(struct tutti_server *server, struct tutti_comm *comm)
+{
+    const struct server_setup *const setup = &server->setup;
+    server->rank = tutti_comm_rank(comm);
+    server->server =
+        server_setup_find(setup->server_ranks, setup->division.server_count, server->rank);
+    server->worker =
+        server_setup_find(setup->worker_ranks, setup->division.worker_count, server->rank);
+    if (setup->timeout_ns == 0) server->setup.timeout_ns = SERVER_TIMEOUT_NS;
 }
 
 enum tutti_status tutti_server_create(const struct tutti_server_options *options,
@@ -275,29 +186,19 @@ enum tutti_status tutti_server_create(const struct tutti_server_options *options
     struct tutti_server_options own = TUTTI_SERVER_OPTIONS_INIT;
     if (made == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: server is NULL", who);
     *made = NULL;
-    if (tutti_comm_rank(comm) < 0)
-        return error_set(TUTTI_INVALID_COMM, "%s: comm is not a communicator of this process", who);
-    if (group_is_open())
-        return error_set(TUTTI_INVALID_REQUEST,
-                         "%s: must not be called between tutti_group_begin and tutti_group_end",
-                         who);
-    struct tutti_server *const server = calloc(1, sizeof *server);
+    TRY(server_check_comm(who, comm));
+    struct tutti_server *const server = server_begin(who);
     enum tutti_status status =
-        server == NULL ? error_set(TUTTI_NO_MEMORY, "%s: no memory", who)
+        server == NULL ? TUTTI_NO_MEMORY
         : options == NULL
             ? error_set(TUTTI_INVALID_OPTIONS, "%s: options is NULL", who)
             : SIZED_READ("tutti_server_create: options", tutti_server_options, options, &own);
-    if (server != NULL) pthread_mutex_init(&server->function_lock, NULL);
-    if (status == TUTTI_OK) status = server_setup_init(&server->setup, &own, comm);
-    status = server_setup_agree(comm, who, status, status == TUTTI_OK ? server->setup.hashes : NULL);
+    if (status == TUTTI_OK)
+        status = server_say_where(server_setup_init(&server->setup, &own, comm), who);
+    const struct server_setup *const setup = status == TUTTI_OK ? &server->setup : NULL;
+    status = server_setup_agree(comm, who, status, setup, setup != NULL ? setup->hashes : NULL);
     if (status == TUTTI_OK) {
-        const struct server_setup *const setup = &server->setup;
-        server->rank = tutti_comm_rank(comm);
-        server->server =
-            server_setup_find(setup->server_ranks, setup->division.server_count, server->rank);
-        server->worker =
-            server_setup_find(setup->worker_ranks, setup->division.worker_count, server->rank);
-        if (setup->timeout_ns == 0) server->setup.timeout_ns = TIMEOUT_NS;
+        find_own_numbers(server, comm);
         status = make(server, &own, comm);
     }
     if (status == TUTTI_OK) {
@@ -306,10 +207,8 @@ enum tutti_status tutti_server_create(const struct tutti_server_options *options
     }
     char message[ERROR_TEXT_MAX];
     error_copy(message, sizeof message);
-    if (server != NULL) {
-        (void)worker_free(server->worker_end);
-        server_free(server);
-    }
+    if (server != NULL) (void)worker_free(server->worker_end);
+    server_end(server);
     return error_set(status, "%s", message);
 }
 
@@ -326,7 +225,7 @@ static enum tutti_status wait_for_seats(struct tutti_server *server, uint64_t de
 {
     char message[ERROR_TEXT_MAX] = "";
     enum tutti_status first = TUTTI_OK;
-    for (int copy = 0; copy < SEATS; copy++) {
+    for (int copy = 0; copy < SERVER_SEATS; copy++) {
         struct serve *const seat = server->seats[copy];
         if (seat == NULL) continue;
         const enum tutti_status status = serve_wait(seat, deadline_ns, copy == 0 ? silence_ns : 0);
@@ -342,7 +241,8 @@ static enum tutti_status serve_until(struct tutti_server *server, uint64_t deadl
                                      const char *who)
 {
     if (server == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: server is NULL", who);
-    return say_where(wait_for_seats(server, deadline_ns, server->setup.serve_timeout_ns), who);
+    return server_say_where(wait_for_seats(server, deadline_ns, server->setup.serve_timeout_ns),
+                            who);
 }
 
 enum tutti_status tutti_server_serve(struct tutti_server *server)
@@ -364,9 +264,9 @@ enum tutti_status tutti_server_save(struct tutti_server *server, const char *fol
     if (server->seats[0] == NULL)
         return error_set(TUTTI_INVALID_RANK, "%s: rank %d is no server", who, server->rank);
     const uint64_t deadline = after(server->setup.timeout_ns);
-    for (int copy = 0; copy < SEATS; copy++)
+    for (int copy = 0; copy < SERVER_SEATS; copy++)
         if (server->seats[copy] != NULL)
-            TRY(say_where(serve_save(server->seats[copy], folder, deadline), who));
+            TRY(server_say_where(serve_save(server->seats[copy], folder, deadline), who));
     return TUTTI_OK;
 }
 
@@ -377,15 +277,20 @@ static enum tutti_status say_who_is_there(const struct tutti_server *server)
     return serve_say_who_is_there(server->seats[has_first ? 0 : 1]);
 }
 
+int tutti_server_rank(const struct tutti_server *server)
+{
+    return server != NULL ? server->rank : -1;
+}
+
 enum tutti_status tutti_server_free(struct tutti_server *server)
 {
     if (server == NULL) return TUTTI_OK;
     enum tutti_status status = worker_free(server->worker_end);
     enum tutti_status waited = wait_for_seats(server, after(server->setup.timeout_ns), 0);
     if (waited == TUTTI_IN_PROGRESS) waited = say_who_is_there(server);
-    waited = say_where(waited, "tutti_server_free");
+    waited = server_say_where(waited, "tutti_server_free");
     if (status == TUTTI_OK) status = waited;
-    server_free(server);
+    server_end(server);
     return status;
 }
 
@@ -656,6 +561,19 @@ enum tutti_status tutti_server_test(struct tutti_server_operation **operation)
     return finish(operation, "tutti_server_test", false);
 }
 
+/* A number that the mode does not have would be ignored. */
+static enum tutti_status check_change(const struct tutti_server_change *change)
+{
+    if (change->staleness != 0 && change->mode != TUTTI_SERVER_BOUNDED)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "staleness is %d, and only mode BOUNDED has a staleness",
+                         change->staleness);
+    if (change->quorum != 0 && change->mode != TUTTI_SERVER_QUORUM)
+        return error_set(TUTTI_INVALID_OPTIONS, "quorum is %d, and only mode QUORUM has a quorum",
+                         change->quorum);
+    return TUTTI_OK;
+}
+
 enum tutti_status tutti_server_change_mode(struct tutti_server *server,
                                            const struct tutti_server_change *change,
                                            const struct tutti_server_call_options *options)
@@ -668,7 +586,8 @@ enum tutti_status tutti_server_change_mode(struct tutti_server *server,
     TRY(read_options(who, options, &how));
     if (change == NULL) return error_set(TUTTI_INVALID_OPTIONS, "%s: change is NULL", who);
     TRY(SIZED_READ("tutti_server_change_mode: change", tutti_server_change, change, &own));
-    TRY(server_rule_of(who, &own, server->setup.division.worker_count, &rule));
+    TRY(server_say_where(check_change(&own), who));
+    TRY(server_say_where(server_rule_of(&own, server->setup.division.worker_count, &rule), who));
     return worker_change(server->worker_end, who, &rule, &how);
 }
 
@@ -703,6 +622,7 @@ static void add_counters(struct serve *seat, bool is_first, struct tutti_server_
     sum->steps = served.steps;
     sum->workers = served.workers;
     sum->parts_alone = served.parts_alone;
+    sum->joined = served.joined;
 }
 
 enum tutti_status tutti_server_count(const struct tutti_server *server,
@@ -713,7 +633,7 @@ enum tutti_status tutti_server_count(const struct tutti_server *server,
     if (server == NULL) return error_set(TUTTI_INVALID_BUFFER, "%s: server is NULL", who);
     TRY(SIZED_CHECK_RESULT("tutti_server_count: counters", tutti_server_counters, counters));
     const size_t bytes = counters->size_bytes;
-    for (int copy = 0; copy < SEATS; copy++)
+    for (int copy = 0; copy < SERVER_SEATS; copy++)
         if (server->seats[copy] != NULL) add_counters(server->seats[copy], copy == 0, &own);
     if (server->worker_end != NULL) worker_count(server->worker_end, &own);
     SIZED_WRITE(tutti_server_counters, counters, bytes, &own);

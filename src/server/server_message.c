@@ -175,7 +175,8 @@ size_t server_base_bytes(const struct server_division *division)
 static bool is_about_worker(unsigned kind)
 {
     return kind == SERVER_HAS || kind == SERVER_LOST || kind == SERVER_LEFT ||
-           kind == SERVER_KEPT || kind == SERVER_BEGUN;
+           kind == SERVER_LINKED || kind == SERVER_CAME || kind == SERVER_KEPT ||
+           kind == SERVER_BEGUN;
 }
 
 static bool is_entry_of_seat(unsigned kind)
@@ -209,7 +210,8 @@ static enum tutti_status check_seats(const struct server_ends *ends,
         return error_set(TUTTI_MISMATCH, "it is about %" PRIu64 " workers", request->left_count);
     if (kind == SERVER_DECIDED && (request->left_count == 0 || request->left_count > workers))
         return error_set(TUTTI_MISMATCH, "it decides with %" PRIu64 " workers", request->left_count);
-    if ((kind == SERVER_DECIDED || kind == SERVER_LEFT || is_entry_of_seat(kind)) &&
+    if ((kind == SERVER_DECIDED || kind == SERVER_LEFT || kind == SERVER_CAME ||
+         is_entry_of_seat(kind)) &&
         request->sequence == 0)
         return error_set(TUTTI_MISMATCH, "it is an entry without an index");
     return TUTTI_OK;

@@ -31,7 +31,7 @@
 #include "tutti/encode.h"
 #include "tutti/server.h"
 
-enum { SERVER_MAGIC = 0x53545554, SERVER_VERSION = 3 };
+enum { SERVER_MAGIC = 0x53545554, SERVER_VERSION = 4 };
 enum { SERVER_TAG_REQUEST = 0, SERVER_TAG_PAYLOAD = 1, SERVER_TAG_REPLY = 16 };
 /* A spare seat asks a worker to push to it, too: a reply, with its share. */
 enum { SERVER_TAG_INVITE = 8 };
@@ -48,13 +48,16 @@ enum server_kind {
     SERVER_SET,
     SERVER_PULL,
     SERVER_TICK,
-    SERVER_RECORD,  /* which workers were in a step */
-    SERVER_LEAVE,   /* the worker goes */
-    SERVER_BEGIN,   /* it pushes to this seat, too, from that clock on; has no answer */
-    SERVER_CHANGE,  /* the worker asks for another rule of the clock; seats with a clock answer */
-    SERVER_HAS,     /* to seats with a clock: this seat has the whole update of a worker's clock */
-    SERVER_LOST,    /* to these: a worker is gone; from the leader: an entry */
-    SERVER_LEFT,    /* an entry: a worker has left */
+    SERVER_RECORD, /* which workers were in a step */
+    SERVER_LEAVE,  /* the worker goes */
+    SERVER_BEGIN,  /* it pushes to this seat, too, from that clock on; has no answer */
+    SERVER_CHANGE, /* the worker asks for another rule of the clock; seats with a clock answer */
+    SERVER_ENTER,  /* a worker that comes later asks for its first clock, and where it is to push */
+    SERVER_HAS,    /* to seats with a clock: this seat has the whole update of a worker's clock */
+    SERVER_LOST,   /* to these: a worker is gone; from the leader: an entry */
+    SERVER_LEFT,   /* an entry: a worker has left */
+    SERVER_LINKED, /* to seats with a clock: this seat has a line to a worker that comes */
+    SERVER_CAME,   /* an entry: that worker is in */
     SERVER_DECIDED, /* an entry: a step; the payload is the set of its members */
     SERVER_INVITED, /* entries: what becomes of a seat */
     SERVER_JOINED,
@@ -81,8 +84,9 @@ struct server_request {
      * (membership/step_leader.h); 0: it is none. */
     uint64_t sequence;
     uint64_t clock; /* PUSH, SET: in which the worker is; TICK, HAS: that ends; PULL: that are over;
-                       BEGIN, BEGUN: the first one; CHANGE, CHANGED, KEPT, and CONFIRM of these two: the round of changes */
-    uint64_t number; /* HAS, LOST, LEFT, BEGUN: the worker; RECORD, DECIDED: the step; GONE, RESUME, INVITED,
+                       BEGIN, BEGUN: the first one; CHANGE, CHANGED, KEPT, and CONFIRM of these two: the round of changes;
+                       CAME: rounds that are over */
+    uint64_t number; /* HAS, LOST, LEFT, LINKED, CAME, BEGUN: the worker; RECORD, DECIDED: the step; GONE, RESUME, INVITED,
                         JOINED, FULL, OUT: the seat; CHANGE, CHANGED: the staleness; KEPT: a worker;
                         OVER: where; PIECE: 1 if it is the last */
     uint64_t timeout_ns; /* TICK, PULL: from when it comes; 0: none */
@@ -92,7 +96,7 @@ struct server_request {
     uint32_t slot;
     uint32_t encoding; /* PUSH, SET: of values */
     uint64_t left_count; /* DECIDED, LOST, LEFT: workers that were left; CHANGE, CHANGED: the quorum, or 0;
-                          * KEPT: the other worker; GONE: 0: the tables are no longer complete; of a seat: its
+                          * KEPT: the other worker; CAME: the worker's first clock; GONE: 0: the tables are no longer complete; of a seat: its
                           * share; LOST, which is no entry: 1: the worker has left */
 };
 static_assert(sizeof(struct server_request) == 72, "no padding");
@@ -112,8 +116,8 @@ struct server_reply {
     uint32_t magic;
     uint16_t version, status;
     uint64_t payload_bytes;
-    uint64_t clock; /* TICK: that are over */
-    uint64_t step;  /* TICK, RECORD */
+    uint64_t clock; /* TICK: that are over; ENTER: the first one */
+    uint64_t step;  /* TICK, RECORD; ENTER: rounds of changes that are over */
     uint32_t worker_count; /* RECORD: that were left; CHANGE: 1: the round was over before the question came */
     uint32_t member_count;
     char text[216]; /* why the status is not OK; ends with a zero */
@@ -127,6 +131,13 @@ struct server_ends {
     int share; /* which that has; -1: none */
     bool is_from_server;
 };
+
+/* The payload of the answer to an ENTER: of each seat a word, 1 + its share if the worker is to push there,
+ * otherwise 0. */
+static inline size_t server_enter_bytes(const struct server_division *division)
+{
+    return (size_t)division_seats(division) * sizeof(uint64_t);
+}
 
 /* Pieces of tables have at most so many bytes; the widest row fits. */
 enum { SERVER_PIECE_BYTES_MAX = 32 << 20 };

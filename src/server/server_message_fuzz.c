@@ -62,7 +62,8 @@ static void read_reply(const uint8_t *data, size_t bytes)
 static bool is_about_worker(unsigned kind)
 {
     return kind == SERVER_HAS || kind == SERVER_LOST || kind == SERVER_LEFT ||
-           kind == SERVER_BEGUN || kind == SERVER_KEPT;
+           kind == SERVER_LINKED || kind == SERVER_CAME || kind == SERVER_BEGUN ||
+           kind == SERVER_KEPT;
 }
 
 static bool is_entry_of_seat(unsigned kind)
@@ -86,7 +87,8 @@ static void check_seats(const struct server_request *request)
     if (is_entry_of_seat(kind)) must(request->left_count < SEED_SERVERS);
     if (is_entry_of_seat(kind) || kind == SERVER_GONE || kind == SERVER_RESUME)
         must(request->number < SEED_SERVERS);
-    if (is_entry_of_seat(kind) || kind == SERVER_LEFT || kind == SERVER_DECIDED)
+    if (is_entry_of_seat(kind) || kind == SERVER_LEFT || kind == SERVER_CAME ||
+        kind == SERVER_DECIDED)
         must(request->sequence > 0);
     if (kind == SERVER_OVER || kind == SERVER_PIECE) must(request->number <= 1);
     if (kind == SERVER_CHANGED) must(request->left_count <= SEED_WORKERS);

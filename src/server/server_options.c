@@ -1,32 +1,32 @@
 #include "server/server_options.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/sized.h"
 #include "base/status.h"
-
-static const char WHO[] = "tutti_server_create";
+#include "server/table_words.h"
 
 /* So one call can name all of them. */
-enum { TABLES_MAX = TUTTI_SERVER_PARTS };
+enum { TABLES_MAX = TUTTI_SERVER_PARTS, JOINERS_MAX = 1024 };
 #define QUEUE_BYTES (UINT64_C(256) << 20)
 
 /* ---------------------------------------------------------------------------------------- ranks */
 
 static enum tutti_status check_ranks(const char *name, const int *ranks, size_t count, int size)
 {
-    if (ranks == NULL) return error_set(TUTTI_INVALID_OPTIONS, "%s: %s is NULL", WHO, name);
+    if (ranks == NULL) return error_set(TUTTI_INVALID_OPTIONS, "%s is NULL", name);
     if (count == 0 || count > (size_t)size)
-        return error_set(TUTTI_INVALID_OPTIONS, "%s: %s has %zu ranks, and the communicator %d",
-                         WHO, name, count, size);
+        return error_set(TUTTI_INVALID_OPTIONS, "%s has %zu ranks, and the communicator %d", name,
+                         count, size);
     for (size_t i = 0; i < count; i++)
         if (ranks[i] < 0 || ranks[i] >= size || (i > 0 && ranks[i] <= ranks[i - 1]))
             return error_set(TUTTI_INVALID_OPTIONS,
-                             "%s: %s[%zu] is %d; ranks are increasing, from 0 to %d", WHO, name, i,
-                             ranks[i], size - 1);
+                             "%s[%zu] is %d; ranks are increasing, from 0 to %d", name, i, ranks[i],
+                             size - 1);
     return TUTTI_OK;
 }
 
@@ -41,13 +41,17 @@ static enum tutti_status copy_ranks(struct server_setup *setup,
                                     const struct tutti_server_options *options, int size)
 {
     struct server_division *const division = &setup->division;
+    if (options->joiner_max < 0 || options->joiner_max > JOINERS_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "joiner_max is %d; 0 to %d are possible",
+                         options->joiner_max, JOINERS_MAX);
     TRY(check_ranks("server_ranks", options->server_ranks, options->server_count, size));
     if (options->worker_ranks != NULL)
         TRY(check_ranks("worker_ranks", options->worker_ranks, options->worker_count, size));
     setup->server_ranks = malloc((size_t)size * sizeof *setup->server_ranks);
-    setup->worker_ranks = malloc((size_t)size * sizeof *setup->worker_ranks);
+    setup->worker_ranks =
+        malloc(((size_t)size + (size_t)options->joiner_max) * sizeof *setup->worker_ranks);
     if (setup->server_ranks == NULL || setup->worker_ranks == NULL)
-        return error_set(TUTTI_NO_MEMORY, "%s: no memory", WHO);
+        return error_set(TUTTI_NO_MEMORY, "no memory");
     for (size_t i = 0; i < options->server_count; i++)
         setup->server_ranks[division->server_count++] = options->server_ranks[i];
     for (int rank = 0; rank < size; rank++) {
@@ -57,8 +61,12 @@ static enum tutti_status copy_ranks(struct server_setup *setup,
                 : server_setup_find(setup->server_ranks, division->server_count, rank) < 0;
         if (works) setup->worker_ranks[division->worker_count++] = rank;
     }
-    if (division->worker_count > 0) return TUTTI_OK;
-    return error_set(TUTTI_INVALID_OPTIONS, "%s: all ranks are servers, and none is a worker", WHO);
+    if (division->worker_count == 0)
+        return error_set(TUTTI_INVALID_OPTIONS, "all ranks are servers, and none is a worker");
+    for (int place = 0; place < options->joiner_max; place++)
+        setup->worker_ranks[division->worker_count++] = size + place;
+    division->place_count = options->joiner_max;
+    return TUTTI_OK;
 }
 
 /* --------------------------------------------------------------------------------------- tables */
@@ -73,32 +81,31 @@ static enum tutti_status read_table(const struct tutti_server_options *options, 
         memcpy(&bytes, at, sizeof bytes);
         at = (const char *)at + bytes;
     }
-    TRY(SIZED_READ("tutti_server_create: tables", tutti_server_table,
-                   (const struct tutti_server_table *)at, own));
+    TRY(SIZED_READ("tables", tutti_server_table, (const struct tutti_server_table *)at, own));
     if (own->name == NULL || own->name[0] == 0 ||
         strlen(own->name) >= sizeof((struct division_table *)0)->name)
-        return error_set(TUTTI_INVALID_OPTIONS, "%s: table %zu has no name of 1 to 255 bytes", WHO,
-                         t);
+        return error_set(TUTTI_INVALID_OPTIONS, "table %zu has no name of 1 to 255 bytes", t);
     const uint64_t rows = own->row_count, width = own->width;
     if (width == 0 || (rows > 0 && width > TABLE_WIDTH_MAX) || rows > INT64_MAX ||
         width > SIZE_MAX / 2 / sizeof(float))
-        return error_set(
-            TUTTI_INVALID_OPTIONS,
-            "%s: table '%s' has row_count %zu and width %zu; a dense tensor (row_count "
-            "0) has 1 or more elements, a row 1 to %d",
-            WHO, own->name, own->row_count, own->width, TABLE_WIDTH_MAX);
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "table '%s' has row_count %zu and width %zu; a dense tensor (row_count "
+                         "0) has 1 or more elements, a row 1 to %d",
+                         own->name, own->row_count, own->width, TABLE_WIDTH_MAX);
     return TUTTI_OK;
 }
 
 static enum tutti_status copy_tables(struct server_setup *setup,
                                      const struct tutti_server_options *options)
 {
-    if (options->tables == NULL) return error_set(TUTTI_INVALID_OPTIONS, "%s: tables is NULL", WHO);
+    if (options->tables == NULL) return error_set(TUTTI_INVALID_OPTIONS, "tables is NULL");
     if (options->table_count == 0 || options->table_count > TABLES_MAX)
-        return error_set(TUTTI_INVALID_OPTIONS, "%s: %zu tables; 1 to %d are possible", WHO,
+        return error_set(TUTTI_INVALID_OPTIONS, "%zu tables; 1 to %d are possible",
                          options->table_count, TABLES_MAX);
     setup->division_tables = calloc(options->table_count, sizeof *setup->division_tables);
-    if (setup->division_tables == NULL) return error_set(TUTTI_NO_MEMORY, "%s: no memory", WHO);
+    setup->table_words = calloc(options->table_count, sizeof *setup->table_words);
+    if (setup->division_tables == NULL || setup->table_words == NULL)
+        return error_set(TUTTI_NO_MEMORY, "no memory");
     for (size_t t = 0; t < options->table_count; t++) {
         struct tutti_server_table given;
         struct division_table *const table = &setup->division_tables[t];
@@ -108,9 +115,14 @@ static enum tutti_status copy_tables(struct server_setup *setup,
         table->allows_nan = given.allows_nan != 0;
         table->row_count = given.row_count;
         table->width = given.width;
+        table_words_of(&given, &setup->table_words[t]);
     }
     setup->division.tables = setup->division_tables;
     setup->division.table_count = options->table_count;
+    setup->hashes[SERVER_TABLES] = hash_take(0, options->table_count);
+    for (size_t t = 0; t < options->table_count; t++)
+        setup->hashes[SERVER_TABLES] =
+            table_words_hash(setup->hashes[SERVER_TABLES], &setup->table_words[t]);
     return TUTTI_OK;
 }
 
@@ -130,8 +142,8 @@ static enum tutti_status spec_of(const struct tutti_server_table *given, struct 
     if ((unsigned)given->optimizer > TUTTI_SERVER_FUNCTION ||
         (unsigned)given->initial > TUTTI_SERVER_NORMAL)
         return error_set(TUTTI_INVALID_OPTIONS,
-                         "%s: table '%s' has optimizer %d and initial %d, one of which is unknown",
-                         WHO, given->name, (int)given->optimizer, (int)given->initial);
+                         "table '%s' has optimizer %d and initial %d, one of which is unknown",
+                         given->name, (int)given->optimizer, (int)given->initial);
     static const enum table_initial_kind initials[] = {
         [TUTTI_SERVER_CONSTANT] = TABLE_INITIAL_CONSTANT,
         [TUTTI_SERVER_UNIFORM] = TABLE_INITIAL_UNIFORM,
@@ -183,7 +195,7 @@ static enum tutti_status add_table(const struct server_setup *setup,
     const enum tutti_status status = tables_add(tables, &spec, &table);
     if (status == TUTTI_OK) return TUTTI_OK;
     error_copy(message, sizeof message);
-    return error_set(status, "%s: tables[%zu]: %s", WHO, t, message);
+    return error_set(status, "tables[%zu]: %s", t, message);
 }
 
 enum tutti_status server_setup_tables(const struct server_setup *setup,
@@ -215,64 +227,27 @@ static enum tutti_status check_tables(const struct server_setup *setup,
 
 /* ----------------------------------------------------------------------------------- all of it */
 
-static uint64_t bits_of(double number)
-{
-    uint64_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    return bits;
-}
-
-static uint64_t hash_table(uint64_t hash, const struct tutti_server_table *table)
-{
-    for (const char *at = table->name; *at != 0; at++) hash = hash_take(hash, (unsigned char)*at);
-    const uint64_t numbers[] = {table->row_count,
-                                table->width,
-                                table->optimizer,
-                                table->initial,
-                                bits_of(table->rate),
-                                bits_of(table->momentum),
-                                bits_of(table->rate_decay),
-                                bits_of(table->beta1),
-                                bits_of(table->beta2),
-                                bits_of(table->epsilon),
-                                bits_of(table->initial_state),
-                                bits_of(table->weight_decay),
-                                table->decoupled != 0,
-                                table->nesterov != 0,
-                                bits_of(table->initial_value),
-                                table->seed,
-                                table->allows_nan != 0,
-                                (uint64_t)table->state_count};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        hash = hash_take(hash, numbers[i]);
-    return hash;
-}
-
-static enum tutti_status hash_all(struct server_setup *setup,
-                                  const struct tutti_server_options *options)
+static void hash_rest(struct server_setup *setup)
 {
     const struct server_division *const division = &setup->division;
     uint64_t *const hashes = setup->hashes;
-    hashes[SERVER_TABLES] = hash_take(0, division->table_count);
-    for (size_t t = 0; t < division->table_count; t++) {
-        struct tutti_server_table given;
-        TRY(read_table(options, t, &given));
-        hashes[SERVER_TABLES] = hash_table(hashes[SERVER_TABLES], &given);
-    }
     for (int i = 0; i < division->server_count; i++)
         hashes[SERVER_RANKS] = hash_take(hashes[SERVER_RANKS], (uint64_t)setup->server_ranks[i]);
-    for (int i = 0; i < division->worker_count; i++)
+    for (int i = 0; i < division_first_workers(division); i++)
         hashes[SERVER_WORKERS] = hash_take(hashes[SERVER_WORKERS], (uint64_t)setup->worker_ranks[i]);
-    const uint64_t rest[] = {
-        setup->rule.staleness, (uint64_t)setup->rule.quorum,     setup->averages,
-        division->payload_max, (uint64_t)division->backup_count, (uint64_t)division->spare_count};
+    const uint64_t rest[] = {setup->rule.staleness,
+                             (uint64_t)setup->rule.quorum,
+                             setup->averages,
+                             division->payload_max,
+                             (uint64_t)division->backup_count,
+                             (uint64_t)division->spare_count,
+                             (uint64_t)division->place_count};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
         hashes[SERVER_REST] = hash_take(hashes[SERVER_REST], rest[i]);
-    return TUTTI_OK;
 }
 
-enum tutti_status server_rule_of(const char *who, const struct tutti_server_change *change,
-                                 int worker_count, struct worker_clock_rule *rule)
+enum tutti_status server_rule_of(const struct tutti_server_change *change, int worker_count,
+                                 struct worker_clock_rule *rule)
 {
     *rule = (struct worker_clock_rule){0};
     switch (change->mode) {
@@ -281,40 +256,40 @@ enum tutti_status server_rule_of(const char *who, const struct tutti_server_chan
     case TUTTI_SERVER_BOUNDED:
         if (change->staleness < 0)
             return error_set(TUTTI_INVALID_OPTIONS,
-                             "%s: mode BOUNDED needs a staleness of 0 or more; it is %d", who,
+                             "mode BOUNDED needs a staleness of 0 or more; it is %d",
                              change->staleness);
         rule->staleness = (uint64_t)change->staleness;
         return TUTTI_OK;
     case TUTTI_SERVER_QUORUM:
         if (change->quorum < 1 || change->quorum > worker_count)
             return error_set(TUTTI_INVALID_OPTIONS,
-                             "%s: mode QUORUM needs a quorum from 1 to the number of workers, %d; "
+                             "mode QUORUM needs a quorum from 1 to the number of workers, %d; "
                              "it is %d",
-                             who, worker_count, change->quorum);
+                             worker_count, change->quorum);
         rule->quorum = change->quorum;
         return TUTTI_OK;
     }
-    return error_set(TUTTI_INVALID_OPTIONS, "%s: mode %d is unknown", who, (int)change->mode);
+    return error_set(TUTTI_INVALID_OPTIONS, "mode %d is unknown", (int)change->mode);
 }
 
 static enum tutti_status read_backups(struct server_setup *setup,
                                       const struct tutti_server_options *options)
 {
     if (options->backups < 0 || options->backups > 1)
-        return error_set(TUTTI_INVALID_OPTIONS, "%s: backups is %d; 0 and 1 are possible", WHO,
+        return error_set(TUTTI_INVALID_OPTIONS, "backups is %d; 0 and 1 are possible",
                          options->backups);
     if (options->backups == 1 && setup->division.server_count < 2)
         return error_set(TUTTI_INVALID_OPTIONS,
-                         "%s: backups need at least 2 servers; server_count is %d", WHO,
+                         "backups need at least 2 servers; server_count is %d",
                          setup->division.server_count);
     if (options->spares < 0 || options->spares > SERVER_SPARES_MAX)
-        return error_set(TUTTI_INVALID_OPTIONS, "%s: spares is %d; 0 to %d are possible", WHO,
+        return error_set(TUTTI_INVALID_OPTIONS, "spares is %d; 0 to %d are possible",
                          options->spares, SERVER_SPARES_MAX);
     if (options->spares > 0 && (options->backups == 0 || setup->division.server_count < 3))
         return error_set(TUTTI_INVALID_OPTIONS,
-                         "%s: spares need backups and at least 3 servers; backups is %d, and "
+                         "spares need backups and at least 3 servers; backups is %d, and "
                          "server_count %d",
-                         WHO, options->backups, setup->division.server_count);
+                         options->backups, setup->division.server_count);
     setup->division.backup_count = options->backups;
     setup->division.spare_count = options->spares;
     return TUTTI_OK;
@@ -337,14 +312,24 @@ enum tutti_status server_setup_init(struct server_setup *setup,
         setup->division.payload_max = DIVISION_QUEUE_MAX;
     const struct tutti_server_change mode = {
         .mode = options->mode, .staleness = options->staleness, .quorum = options->quorum};
-    TRY(server_rule_of(WHO, &mode, setup->division.worker_count, &setup->rule));
+    TRY(server_rule_of(&mode, setup->division.worker_count, &setup->rule));
     TRY(read_backups(setup, options));
-    return hash_all(setup, options);
+    hash_rest(setup);
+    return TUTTI_OK;
+}
+
+enum tutti_status server_setup_init_tables(struct server_setup *setup,
+                                           const struct tutti_server_options *options)
+{
+    *setup = (struct server_setup){.timeout_ns = options->timeout_ns};
+    TRY(copy_tables(setup, options));
+    return check_tables(setup, options);
 }
 
 void server_setup_release(struct server_setup *setup)
 {
     free(setup->division_tables);
+    free(setup->table_words);
     free(setup->server_ranks);
     free(setup->worker_ranks);
 }
@@ -365,16 +350,50 @@ static int find_other(const struct word *words, int size, int *what)
     return -1;
 }
 
-enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
-                                     enum tutti_status status, const uint64_t hashes[SERVER_HASHES])
+/* The tables of one rank, on all ranks; that rank has `count` of them. */
+static enum tutti_status tell_tables(struct tutti_comm *comm, int from,
+                                     const struct server_setup *setup, struct table_words **words,
+                                     size_t *count)
 {
-    static const char rest[] = "mode, staleness, quorum, average, queue_bytes, backups or spares";
+    const bool is_own = tutti_comm_rank(comm) == from;
+    uint64_t told = is_own ? setup->division.table_count : 0;
+    *words = NULL;
+    TRY(tutti_broadcast(&told, &told, sizeof told, TUTTI_UINT8, from, comm));
+    if (told > TABLES_MAX) return error_set(TUTTI_MISMATCH, "rank %d has too many tables", from);
+    *count = (size_t)told;
+    *words = calloc(*count + 1, sizeof **words);
+    if (*words == NULL) return error_set(TUTTI_NO_MEMORY, "no memory for tables");
+    if (is_own) memcpy(*words, setup->table_words, *count * sizeof **words);
+    return tutti_broadcast(*words, *words, *count * sizeof **words, TUTTI_UINT8, from, comm);
+}
+
+/* Collective: in which table and field that rank differs from rank 0. */
+static void say_difference(struct tutti_comm *comm, int other, const struct server_setup *setup,
+                           char *text, size_t text_bytes)
+{
+    struct table_words *first = NULL, *words = NULL;
+    size_t first_count = 0, count = 0;
+    char said[400] = "";
+    if (tell_tables(comm, 0, setup, &first, &first_count) == TUTTI_OK &&
+        tell_tables(comm, other, setup, &words, &count) == TUTTI_OK)
+        (void)table_words_differ(words, count, first, first_count, said, sizeof said);
+    snprintf(text, text_bytes, "%s%s", said[0] != 0 ? ": " : "", said);
+    free(first);
+    free(words);
+}
+
+enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
+                                     enum tutti_status status, const struct server_setup *setup,
+                                     const uint64_t hashes[SERVER_HASHES])
+{
+    static const char rest[] =
+        "mode, staleness, quorum, average, queue_bytes, backups, spares or joiner_max";
     static const char *const names[] = {[SERVER_TABLES] = "tables",
                                         [SERVER_RANKS] = "server_ranks",
                                         [SERVER_WORKERS] = "worker_ranks",
                                         [SERVER_REST] = rest};
     const int size = tutti_comm_size(comm), rank = tutti_comm_rank(comm);
-    char message[ERROR_TEXT_MAX];
+    char message[ERROR_TEXT_MAX], difference[420] = "";
     error_copy(message, sizeof message);
     struct word *const words = calloc((size_t)size, sizeof *words);
     if (words == NULL) return error_set(TUTTI_NO_MEMORY, "%s: no memory for %d ranks", what, size);
@@ -396,8 +415,8 @@ enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
     if (culprit >= 0)
         return error_set(theirs, "%s: rank %d failed with %s; its own message says why", what,
                          culprit, tutti_status_name(theirs));
-    if (other >= 0)
-        return error_set(TUTTI_MISMATCH, "%s: rank %d gave %s that differ from those of rank 0",
-                         what, other, names[differs]);
-    return TUTTI_OK;
+    if (other < 0) return TUTTI_OK;
+    if (differs == SERVER_TABLES) say_difference(comm, other, setup, difference, sizeof difference);
+    return error_set(TUTTI_MISMATCH, "%s: rank %d gave %s that differ from those of rank 0%s", what,
+                     other, names[differs], difference);
 }

@@ -20,6 +20,7 @@ enum { SERVER_SPARES_MAX = 2 };
 struct server_setup {
     struct server_division division;
     struct division_table *division_tables;
+    struct table_words *table_words; /* of each table, for ranks that have others */
     int *server_ranks, *worker_ranks;
     struct worker_clock_rule rule;
     bool averages;
@@ -27,14 +28,17 @@ struct server_setup {
     uint64_t hashes[SERVER_HASHES];
 };
 
-/* Checks and copies. INVALID_OPTIONS, INVALID_RANK, NO_MEMORY; *setup is to be released in any
- * case. */
+/* Checks and copies. INVALID_OPTIONS, INVALID_RANK, NO_MEMORY, with a message that does not name the function;
+ * *setup is to be released in any case. */
 enum tutti_status server_setup_init(struct server_setup *setup,
                                     const struct tutti_server_options *options,
                                     struct tutti_comm *comm);
-/* The rule of a mode, for so many workers. INVALID_OPTIONS, with `who` in front of the message. */
-enum tutti_status server_rule_of(const char *who, const struct tutti_server_change *change,
-                                 int worker_count, struct worker_clock_rule *rule);
+/* The same of a worker that comes later: its tables and deadline. The rest is the server's. */
+enum tutti_status server_setup_init_tables(struct server_setup *setup,
+                                           const struct tutti_server_options *options);
+/* The rule of a mode, for so many workers. INVALID_OPTIONS, with a message that does not name the function. */
+enum tutti_status server_rule_of(const struct tutti_server_change *change, int worker_count,
+                                 struct worker_clock_rule *rule);
 void server_setup_release(struct server_setup *setup);
 /* The number of this rank among those; -1: it is none. */
 int server_setup_find(const int *ranks, int count, int rank);
@@ -46,8 +50,10 @@ enum tutti_status server_setup_tables(const struct server_setup *setup,
 /* Collective: whether all ranks have got so far, with the same hashes (NULL:
  * nothing to compare). Otherwise all of them fail:
  * with `status` and this thread's message where it is not OK; else MISMATCH, or the status of
- * the lowest rank that failed, named as the culprit. */
+ * the lowest rank that failed, named as the culprit. setup: of this rank, with its tables, so that all can say how
+ * tables differ; NULL only without hashes. */
 enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
-                                     enum tutti_status status, const uint64_t hashes[SERVER_HASHES]);
+                                     enum tutti_status status, const struct server_setup *setup,
+                                     const uint64_t hashes[SERVER_HASHES]);
 
 #endif

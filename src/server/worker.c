@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "membership/rank_set.h"
+#include "os/clock.h"
 #include "os/process.h"
 #include "server/worker_state.h"
 
@@ -300,11 +301,11 @@ enum tutti_status worker_change(struct worker *worker, const char *function,
         return error_set(TUTTI_INVALID_REQUEST, "%s: a tick that timed out is not over", function);
     enum tutti_status status = ask(worker, function, rule, timeout_ns, &was_over);
     if (was_over && is_of_old_wish(worker, rule)) {
-        worker->changes++;
+        __atomic_fetch_add(&worker->changes, 1, __ATOMIC_RELAXED);
         status = ask(worker, function, rule, timeout_ns, &was_over);
     }
     const bool is_answered = status == TUTTI_OK || status == TUTTI_MISMATCH;
-    if (is_answered) worker->changes++;
+    if (is_answered) __atomic_fetch_add(&worker->changes, 1, __ATOMIC_RELAXED);
     worker->has_wish = status == TUTTI_TIMEOUT;
     worker->wish = *rule;
     worker->gave_up = false;
@@ -347,6 +348,76 @@ enum tutti_status worker_step_read(struct worker *worker, const char *function, 
 
 /* ------------------------------------------------------------------------------ coming and going */
 
+/* Where this worker is to push, as the server of a seat says. False: it says nonsense. */
+static bool take_shares(struct worker *worker, const struct worker_leg *leg)
+{
+    const struct server_division *const division = worker->config.division;
+    const uint64_t *const words = parts_rest(leg);
+    for (int s = 0; s < worker_seats(worker); s++) {
+        const bool is_first = division_first_share(division, s) >= 0;
+        if (words[s] > (uint64_t)division->server_count) return false;
+        if (words[s] == 0) continue;
+        if (is_first && (uint64_t)worker->lines[s].share + 1 != words[s]) return false;
+        if (!is_first) worker_await_no_invitation(&worker->lines[s]);
+        worker->lines[s].share = (int)words[s] - 1;
+    }
+    worker->clock = leg->reply.head.clock;
+    worker->changes = leg->reply.head.step;
+    return true;
+}
+
+/* Asks one seat. */
+static enum tutti_status enter_at(struct worker *worker, const char *function, int seat,
+                                  uint64_t timeout_ns)
+{
+    struct tutti_server_operation *const own = operation_create(worker, function, SERVER_ENTER);
+    if (own == NULL) return TUTTI_NO_MEMORY;
+    struct worker_leg *const leg = &own->legs[seat];
+    enum tutti_status status = plain_leg(leg, &(struct server_request){.kind = SERVER_ENTER});
+    if (status == TUTTI_OK)
+        status = parts_make_room(worker, server_enter_bytes(worker->config.division), leg);
+    if (status == TUTTI_OK) {
+        leg_start(leg, &worker->lines[seat], timeout_ns);
+        (void)leg_finish(leg, true);
+        if (leg->status != TUTTI_OK)
+            status = failure_of(own, seat);
+        else if (!take_shares(worker, leg))
+            status =
+                error_set(TUTTI_INTERNAL, "%s: the answer of a server makes no sense", function);
+    }
+    operation_free(own);
+    return status;
+}
+
+/* Of the seats that are there at the start: where a server lives, these hear what is decided. */
+enum tutti_status worker_enter(struct worker *worker, const char *function)
+{
+    const struct server_division *const division = worker->config.division;
+    const uint64_t timeout_ns = worker->config.timeout_ns, now = clock_now_ns();
+    const uint64_t deadline_ns = timeout_ns < INT64_MAX - now ? now + timeout_ns : INT64_MAX;
+    enum tutti_status status =
+        error_set(TUTTI_PROC_FAILED, "%s: no server of a part of the tables is there", function);
+    for (int s = 0; s < division->server_count * (1 + division->backup_count); s++) {
+        const uint64_t at = clock_now_ns();
+        if (worker->lines[s].is_lost || at >= deadline_ns) continue;
+        status = enter_at(worker, function, s, deadline_ns - at);
+        if (status == TUTTI_OK) return TUTTI_OK;
+    }
+    return status;
+}
+
+static struct worker_line line_of(struct tutti_comm *comm, int share)
+{
+    const int size = comm != NULL ? tutti_comm_size(comm) : 0;
+    struct worker_line line = {
+        .comm = comm, .peer = size - 1, .is_borrowed = size == 1, .share = share};
+    if (comm != NULL) return line;
+    line.is_lost = true;
+    line.failed = TUTTI_PROC_FAILED;
+    line.why = strdup("it was gone before this worker came");
+    return line;
+}
+
 enum tutti_status worker_create(const struct worker_config *config, struct worker **made)
 {
     const int servers = division_seats(config->division);
@@ -355,19 +426,17 @@ enum tutti_status worker_create(const struct worker_config *config, struct worke
     *made = NULL;
     if (worker == NULL || lines == NULL) {
         for (int s = 0; s < servers; s++)
-            if (tutti_comm_size(config->comms[s]) > 1) (void)tutti_comm_free(config->comms[s]);
+            if (config->comms[s] != NULL && tutti_comm_size(config->comms[s]) > 1)
+                (void)tutti_comm_free(config->comms[s]);
         free(worker);
         free(lines);
         return error_set(TUTTI_NO_MEMORY, "no memory for a worker of a parameter server");
     }
     for (int s = 0; s < servers; s++)
-        lines[s] = (struct worker_line){.comm = config->comms[s],
-                                        .peer = tutti_comm_size(config->comms[s]) - 1,
-                                        .is_borrowed = tutti_comm_size(config->comms[s]) == 1,
-                                        .share = division_first_share(config->division, s)};
+        lines[s] = line_of(config->comms[s], division_first_share(config->division, s));
     *worker = (struct worker){.config = *config, .generation = process_generation(), .lines = lines};
     for (int s = 0; s < servers; s++)
-        if (lines[s].share < 0) worker_await_invitation(&lines[s]);
+        if (lines[s].share < 0 && !lines[s].is_lost) worker_await_invitation(&lines[s]);
     *made = worker;
     return TUTTI_OK;
 }
@@ -388,13 +457,12 @@ static void say_goodbye(struct worker *worker)
     operation_free(own);
 }
 
-enum tutti_status worker_free(struct worker *worker)
+/* All but what the servers know of it. */
+static enum tutti_status release(struct worker *worker)
 {
-    if (worker == NULL) return TUTTI_OK;
     enum tutti_status status = TUTTI_OK;
-    if (worker->generation == process_generation()) say_goodbye(worker);
     for (int s = 0; s < worker_seats(worker); s++) {
-        if (worker->lines[s].is_borrowed) continue;
+        if (worker->lines[s].is_borrowed || worker->lines[s].comm == NULL) continue;
         const enum tutti_status one = tutti_comm_free(worker->lines[s].comm);
         if (status == TUTTI_OK) status = one;
     }
@@ -405,10 +473,29 @@ enum tutti_status worker_free(struct worker *worker)
     return status;
 }
 
+enum tutti_status worker_free(struct worker *worker)
+{
+    if (worker == NULL) return TUTTI_OK;
+    if (worker->generation == process_generation()) say_goodbye(worker);
+    return release(worker);
+}
+
+void worker_give_up(struct worker *worker)
+{
+    if (worker == NULL) return;
+    for (int s = 0; s < worker_seats(worker); s++) {
+        if (worker->lines[s].comm == NULL) continue;
+        (void)tutti_comm_abort(worker->lines[s].comm, "this worker could not join");
+        worker_await_no_invitation(&worker->lines[s]);
+    }
+    (void)release(worker);
+}
+
 void worker_count(const struct worker *worker, struct tutti_server_counters *counters)
 {
     counters->clock = __atomic_load_n(&worker->clock, __ATOMIC_RELAXED);
     counters->pushes = __atomic_load_n(&worker->pushes, __ATOMIC_RELAXED);
     counters->pulls = __atomic_load_n(&worker->pulls, __ATOMIC_RELAXED);
     counters->bytes = __atomic_load_n(&worker->bytes, __ATOMIC_RELAXED);
+    counters->changes = __atomic_load_n(&worker->changes, __ATOMIC_RELAXED);
 }

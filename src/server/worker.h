@@ -31,12 +31,19 @@ struct worker_config {
     const struct server_division *division; /* outlives the worker */
     int rank;                               /* in the communicator of the application */
     const int *server_ranks, *worker_ranks; /* in that communicator; outlive the worker */
-    struct tutti_comm **comms; /* with each seat; become the worker's, but for those of this rank alone */
-    uint64_t timeout_ns;       /* default */
+    struct tutti_comm *
+        *comms; /* with each seat; become the worker's, but for those of this rank alone. NULL: that
+                                  server was gone before this worker came */
+    uint64_t timeout_ns; /* default */
 };
 
 /* In any case these communicators are the worker's. On failure *worker is NULL: NO_MEMORY. */
 enum tutti_status worker_create(const struct worker_config *config, struct worker **worker);
+/* A worker that has come later waits until it is in, at most until its deadline. A failure is that of the last server
+ * that it asked, and ends it: worker_give_up. */
+enum tutti_status worker_enter(struct worker *worker, const char *function);
+/* Ends its connections without a word, and frees everything. NULL is allowed. */
+void worker_give_up(struct worker *worker);
 /* Tells the servers that it leaves, waits for them at most until the deadline, and frees
  * everything. NULL is allowed. */
 enum tutti_status worker_free(struct worker *worker);

@@ -38,7 +38,7 @@ src/transport/local/state.h sharing_lock of a communicator: a child may only fre
 src/transport/ofi/regions.c lock        of a network card, which a child does not close
 tools/plan/verify.c lock          of a tool, which does not fork
 src/server/serve_state.h lock            of a server, whose communicators a child may only free
-src/server/server.c function_lock        of the threads of one, which a child does not have
+src/server/server_state.h function_lock        of the threads of one, which a child does not have
 train/buckets.c lock                    of buckets, whose communicator a child may only free
 train/compress_state.h lock             of a compressor, whose communicator a child may only free
 '

@@ -23,8 +23,14 @@ bug 'a worker that waits holds up the others' "$clock" \
     'return worker->clock + (worker->state == WORKER_WAITS);' \
     'return worker->clock;'
 bug 'those who are gone are waited for' "$clock" \
-    'if (worker->state != WORKER_GONE && reached(worker) < lowest)' \
+    'if (is_left(worker) && reached(worker) < lowest)' \
     'if (reached(worker) < lowest)'
+bug 'a worker that has not come is waited for' "$clock" \
+    'return worker->state != WORKER_GONE && worker->state != WORKER_AWAITED;' \
+    'return worker->state != WORKER_GONE;'
+bug 'a place counts as a worker from the beginning' "$clock" \
+    '.left_count = first_count' \
+    '.left_count = worker_count'
 bug 'an update that is said twice counts twice' "$clock" \
     'if (number < reached(own)) return WORKER_CLOCK_KNOWN;' \
     ''\
@@ -57,15 +63,16 @@ bug 'a wish that is said again asks once more' "$clock" \
     'if (round > clock->changes || own->state == WORKER_WAITS)' \
     'if (own->state == WORKER_WAITS)'
 bug 'a worker comes back in the clock in which it left' "$clock" \
-    'if (first > own->clock) own->clock = first;' \
+    'first > own->clock ? first : own->clock' \
+    'own->clock'
+bug 'a worker that joins is not counted' "$clock" \
+    'clock->left_count++;' \
     ''
 bug 'the first worker that comes back begins in its old clock' "$clock" \
     'clock->left_count > 0 ? worker_clock_lowest(clock) : highest_ever(clock)' \
     'clock->left_count > 0 ? worker_clock_lowest(clock) : own->clock'
 bug 'an update that was dropped is applied' "$clock" \
-    'own->state = WORKER_GONE;
-    clock->left_count--;' \
-    'if (own->state != WORKER_WAITS) own->state = WORKER_GONE;
-    clock->left_count--;'
+    'own->state = WORKER_GONE;' \
+    'if (own->state != WORKER_WAITS) own->state = WORKER_GONE;'
 
 end_planting

@@ -13,6 +13,7 @@
 enum { WORKERS_MAX = 8, CLOCKS_MAX = 12, CHANGES_MAX = 3, SERVER = 0, EVENTS_MAX = 200000 };
 enum { END = 1, DONE, LEAVE, JOIN, JOINED, WISH, CHANGED }; /* tags */
 enum { COMPUTED = 1, AGAIN, NOTICED, CRASH, CALM };
+enum { CLOCK_BITS = 8 };
 
 #define MILLISECOND UINT64_C(1000000)
 
@@ -32,6 +33,7 @@ struct worker {
     uint64_t rounds;     /* of wishes that it has behind it */
     bool is_heard_wish;  /* the server has heard it, and has not changed the rule since then */
     uint64_t number;     /* of what it says, so that an old timer says nothing */
+    bool is_new;         /* it has not been there yet */
 };
 
 struct world {
@@ -148,6 +150,19 @@ static void judge_step(struct world *w, const uint64_t *members)
     const int able = left - wishing(w);
     if (w->rule.quorum > 0 && count < w->rule.quorum && count < able)
         story_fail(&w->story, "a step has %d updates, of %d workers", count, left);
+}
+
+/* It comes beside the slowest worker, or in its old clock. */
+static void judge_join(struct world *w, int worker)
+{
+    const uint64_t clock = w->states[worker].clock;
+    uint64_t lowest = UINT64_MAX;
+    for (int i = 0; i < w->count; i++)
+        if (w->workers[i].is_counted && w->workers[i].heard < lowest) lowest = w->workers[i].heard;
+    if (lowest == UINT64_MAX) return;
+    if (clock < lowest || (w->workers[worker].is_new && clock != lowest))
+        story_fail(&w->story, "worker %d comes in clock %llu, and all others have ended %llu",
+                   worker, (unsigned long long)clock, (unsigned long long)lowest);
 }
 
 /* No update waits that need not. */
@@ -279,18 +294,23 @@ static void hear_leave(struct world *w, int worker, uint64_t clock)
     sim_send(w->sim, SERVER, node_of(worker), LEAVE, &clock, sizeof clock);
 }
 
-static void let_in(struct world *w, int worker)
+/* The answer has the number of the question: a worker may have left since then, and come back. */
+static void let_in(struct world *w, int worker, uint64_t question)
 {
     struct worker *const own = &w->workers[worker];
     if (!own->is_counted && own->role == JOINS && !own->is_dead) {
         worker_clock_join(&w->clock, worker);
+        judge_join(w, worker);
         own->is_counted = true;
         own->heard = own->updates = w->states[worker].clock;
+        own->rounds = w->clock.changes;
         w->report->joined++;
+        w->report->came += own->is_new;
+        own->is_new = false;
         decide(w);
     }
-    const uint64_t clock = w->states[worker].clock;
-    if (own->is_counted) sim_send(w->sim, SERVER, node_of(worker), JOINED, &clock, sizeof clock);
+    const uint64_t answer = question | w->states[worker].clock;
+    if (own->is_counted) sim_send(w->sim, SERVER, node_of(worker), JOINED, &answer, sizeof answer);
 }
 
 /* ------------------------------------------------------------------------------------ the workers */
@@ -311,8 +331,10 @@ static void say(struct world *w, int worker, uint64_t number)
     static const int tags[] = {
         [ENDS] = END, [LEAVES] = LEAVE, [JOINS] = JOIN, [WISHES] = WISH, [IS_FINISHED] = 0};
     if (number != own->number || tags[own->role] == 0) return;
-    sim_send(w->sim, node_of(worker), SERVER, tags[own->role],
-             own->role == WISHES ? &own->rounds : &own->clock, sizeof own->clock);
+    const uint64_t told = own->role == WISHES  ? own->rounds
+                          : own->role == JOINS ? own->number << CLOCK_BITS
+                                               : own->clock;
+    sim_send(w->sim, node_of(worker), SERVER, tags[own->role], &told, sizeof told);
     sim_at(w->sim, sim_now_ns(w->sim) + sim_again_ns(w->sim), AGAIN, node_of(worker), (int)number,
            0);
 }
@@ -372,11 +394,11 @@ static void hear_left(struct world *w, int worker, uint64_t clock)
                node_of(worker), 0, 0);
 }
 
-static void hear_joined(struct world *w, int worker, uint64_t clock)
+static void hear_joined(struct world *w, int worker, uint64_t answer)
 {
     struct worker *const own = &w->workers[worker];
-    if (own->role != JOINS) return;
-    own->clock = clock;
+    if (own->role != JOINS || answer >> CLOCK_BITS != own->number) return;
+    own->clock = answer & ((UINT64_C(1) << CLOCK_BITS) - 1);
     own->role = COMPUTES;
     go_on(w, worker);
 }
@@ -399,7 +421,7 @@ static void hear(struct world *w, const struct sim_event *event)
         else
             hear_left(w, worker, number);
         break;
-    case JOIN: let_in(w, worker); break;
+    case JOIN: let_in(w, worker, number); break;
     case JOINED: hear_joined(w, worker, number); break;
     case WISH: hear_wish(w, worker, number); break;
     case CHANGED: hear_changed(w, worker, number); break;
@@ -443,10 +465,16 @@ static void set_up_rules(struct world *w)
     w->rule = any_rule(w);
     if (sim_chance(w->sim, 500)) return; /* it never changes */
     w->change_count = 1 + sim_below(w->sim, CHANGES_MAX);
-    for (uint64_t i = 0, clock = 0; i < w->change_count; i++) {
+    for (uint64_t i = 0, clock = 1; i < w->change_count; i++) {
         clock += sim_below(w->sim, CLOCKS_MAX / CHANGES_MAX);
         w->changes[i] = (struct change){clock, any_rule(w)};
     }
+}
+
+static void come_later(struct world *w, int worker)
+{
+    w->workers[worker].role = IS_AWAY;
+    sim_at(w->sim, sim_between(w->sim, 1, 60 * MILLISECOND), COMPUTED, node_of(worker), 0, 0);
 }
 
 static void set_up(struct world *w)
@@ -454,8 +482,10 @@ static void set_up(struct world *w)
     struct sim *const sim = w->sim;
     w->count = 2 + (int)sim_below(sim, WORKERS_MAX - 1);
     w->clocks = 3 + sim_below(sim, CLOCKS_MAX - 3);
+    const bool has_places = sim_chance(sim, 400);
+    const int first_count = has_places ? 1 + (int)sim_below(sim, (unsigned)w->count - 1) : w->count;
     set_up_rules(w);
-    worker_clock_init(&w->clock, &w->rule, w->count, w->states);
+    worker_clock_init(&w->clock, &w->rule, w->count, first_count, w->states);
     sim_set_weather(sim, &(struct sim_weather){.lost_permille = sim_below(sim, 300),
                                                .doubled_permille = sim_below(sim, 200),
                                                .late_permille = sim_below(sim, 200),
@@ -465,11 +495,15 @@ static void set_up(struct world *w)
     for (int i = 0; i < w->count; i++) {
         const uint64_t slow = sim_chance(sim, 200) ? 10 : 1;
         w->workers[i].compute_ns = sim_between(sim, MILLISECOND, slow * 5 * MILLISECOND);
-        w->workers[i].is_counted = true;
+        w->workers[i].is_counted = i < first_count;
+        w->workers[i].is_new = i >= first_count;
         w->workers[i].away = sim_below(sim, 3) == 0;
         if (sim_chance(sim, 60))
             sim_at(sim, sim_between(sim, 1, 60 * MILLISECOND), CRASH, SIM_NOBODY, node_of(i), 0);
-        compute(w, i);
+        if (i < first_count)
+            compute(w, i);
+        else
+            come_later(w, i);
     }
     sim_at(sim, 400 * MILLISECOND, CALM, SIM_NOBODY, 0, 0);
 }
@@ -516,14 +550,14 @@ int clock_sim_main(int argument_count, char **arguments)
         "%llu schedules from seed %llu held: %llu events, %llu steps of %llu updates, %llu had to "
         "wait;\n"
         "%llu bounded, %llu reached the bound; %llu quorums, %llu late updates; crashed %llu, left "
-        "%llu, joined %llu, said again %llu, changed rules %llu\n",
+        "%llu, joined %llu, %llu of them for the first time, said again %llu, changed rules %llu\n",
         (unsigned long long)seeds.count, (unsigned long long)seeds.first,
         (unsigned long long)report.events, (unsigned long long)report.steps,
         (unsigned long long)report.updates, (unsigned long long)report.blocked,
         (unsigned long long)report.bounded, (unsigned long long)report.at_bound,
         (unsigned long long)report.quorums, (unsigned long long)report.late,
         (unsigned long long)report.crashed, (unsigned long long)report.left,
-        (unsigned long long)report.joined, (unsigned long long)report.repeated,
-        (unsigned long long)report.changed);
+        (unsigned long long)report.joined, (unsigned long long)report.came,
+        (unsigned long long)report.repeated, (unsigned long long)report.changed);
     return 0;
 }

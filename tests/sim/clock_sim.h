@@ -4,7 +4,8 @@
  * A seed makes one schedule: some workers, a rule (bounded, unbounded, quorum), how fast each
  * worker is, and the weather. A worker computes for a while, says that its clock has ended, and
  * says it again until it is told that a step has its update. Behind some clocks all workers ask
- * for another rule, and wait for it. Messages are lost, doubled, late and overtake each other. Workers crash, and leave and come back. In the end the weather is
+ * for another rule, and wait for it. Messages are lost, doubled, late and overtake each other. Workers crash,
+ * leave and come back, and in some schedules workers come that were not there at the start. In the end the weather is
  * calm.
  *
  * The judge keeps books of its own: what each worker has really ended, what the server has
@@ -18,6 +19,7 @@
  *   - quorum k: a step has k updates or more, or those of all workers that are left
  *   - no update waits that may be in a step, by what the server has heard
  *   - the rule changes when all workers that are left have asked for it, and no update waits then
+ *   - a worker that comes begins in the lowest clock of all that are left
  * Holds in the end: every worker that is left has done all its clocks */
 #ifndef TUTTI_TESTS_SIM_CLOCK_SIM_H
 #define TUTTI_TESTS_SIM_CLOCK_SIM_H
@@ -37,6 +39,7 @@ struct clock_sim_report {
     uint64_t quorums;  /* schedules with a quorum */
     uint64_t late;     /* updates in a step with updates of later clocks */
     uint64_t crashed, left, joined, repeated;
+    uint64_t came;    /* of those that joined, workers that were not there at the start */
     uint64_t changed; /* rules that were replaced */
 };
 

@@ -29,6 +29,7 @@ static void happen(struct world *w, const struct sim_event *event)
             if (event->number < w->seats) step_forget_seat(w, event->tag - w->seats, event->number);
         } else if (!w->seat[event->tag].is_broken) {
             step_lose(w, event->tag, event->number);
+            step_stop_without_base(w, event->tag);
             step_act(w, event->tag);
         }
         break;
@@ -37,6 +38,8 @@ static void happen(struct world *w, const struct sim_event *event)
         step_give_up_wish(w, event->number, (uint64_t)event->tag);
         break;
     case COPY: step_copy_on(w, event->number, true); break;
+    case COME: step_come(w, event->number); break;
+    case LINK: /* tag: the worker */ step_link(w, event->number, event->tag); break;
     case CUT:
         w->was_cut[event->number] = w->was_cut[event->tag] = true;
         step_cut(w, event->number, event->tag);
@@ -110,7 +113,14 @@ static void set_up_workers(struct world *w)
             w->worker[i].share_of[s] = s < 2 * w->shares ? s % w->shares : -1;
             w->worker[i].invited[s] = -1;
         }
-        step_compute(w, i);
+        const bool is_there = i < w->workers - w->places;
+        for (int s = 0; s < w->seats; s++)
+            w->seat[s].of[i].is_linked = w->seat[s].of[i].is_in = is_there;
+        if (is_there)
+            step_compute(w, i);
+        else
+            sim_at(w->sim, sim_between(w->sim, 1, (w->spares > 0 ? 60 : 20) * MILLISECOND), COME,
+                   step_node_of(w, step_end_of_worker(w, i)), i, 0);
     }
 }
 
@@ -121,11 +131,15 @@ static void set_up(struct world *w)
     w->spares = w->shares > 2 && sim_chance(sim, 700) ? 1 + (int)sim_below(sim, SPARES_MAX) : 0;
     w->seats = (2 + w->spares) * w->shares;
     w->workers = 1 + (int)sim_below(sim, WORKERS_MAX);
+    w->places = w->workers > 1 && sim_chance(sim, 400)
+                    ? 1 + (int)sim_below(sim, (unsigned)w->workers - 1)
+                    : 0;
     w->clocks = w->spares > 0 ? 4 + sim_below(sim, CLOCKS_MAX - 4) : 2 + sim_below(sim, 4);
     struct step_leader_config config = {.worker_count = w->workers,
                                         .share_count = w->shares,
                                         .copy_count = 2,
-                                        .spare_count = w->spares};
+                                        .spare_count = w->spares,
+                                        .place_count = w->places};
     const unsigned kind = sim_below(sim, 4);
     if (kind == 1) config.rule.staleness = 1;
     if (kind == 2) config.rule.staleness = WORKER_CLOCK_UNBOUNDED;

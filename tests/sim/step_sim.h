@@ -14,6 +14,9 @@
  * In most schedules servers have spare seats, and a share that has lost a seat gets one of these, while
  * pushes, deaths and wishes go on. A share is three ranges, which are copied one by one.
  *
+ * In some schedules workers come later: each seat gets its line to them at a time of its own, they ask the first seats
+ * which clock they are in, and die half-way like any other.
+ *
  * Between two clocks workers may ask for another rule, all for the same or not, wait for the answer for a
  * while, and then give up and go on.
  *
@@ -23,6 +26,7 @@
  *   - a round of wishes ends in the same way on both seats that have the clock, and no seat that leads
  *     later takes it for open
  *   - the values that a worker pulls have all its steps, and the steps of no other list
+ *   - all seats let a worker in with the same clock
  * Holds in the end
  *   - while each share has a FULL seat left that has not stopped: every worker that lives has done all its clocks, and each
  *     push that was acknowledged and whose clock is over has been applied, once, on every seat left
@@ -57,6 +61,11 @@ enum step_bug {
     STEP_BUG_NO_MARK,    /* and carries out entries that the seat which copies has not named */
     STEP_BUG_MID_CLOCK,  /* a worker begins with a clock that it has pushed in already */
     STEP_BUG_EARLY_WISH, /* a wish does not wait until the new standby knows of the rounds before */
+    STEP_BUG_HASTY_ENTRY, /* a worker is let in when one seat has a line to it */
+    STEP_BUG_LINKED_ONCE, /* seats tell the leader alone of lines to workers that come */
+    STEP_BUG_FIRST_CLOCK, /* a seat takes a worker that comes for one of clock 0 */
+    STEP_BUG_FIRST_SEATS, /* a worker that comes pushes to no spare that counts */
+    STEP_BUG_NO_FAREWELL, /* a seat that loses a worker before it is in tells nobody */
     STEP_BUG_END
 };
 
@@ -76,6 +85,8 @@ struct step_sim_report {
     uint64_t invited, refilled, learned; /* spares; that became FULL; and of these with the clock */
     uint64_t served;                     /* pulls from such a seat */
     uint64_t stopped;                    /* seats that stopped, and whose share had another seat */
+    uint64_t came, refused; /* workers that came later; that died before an entry said so */
+    uint64_t came_late;     /* of those that came, behind the first clock */
 };
 
 /* Adds to the counts of *report. */

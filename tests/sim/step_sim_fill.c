@@ -32,6 +32,7 @@ static void learn(struct world *w, int seat, const struct message *message)
                                               .share_count = w->shares,
                                               .copy_count = 2,
                                               .spare_count = w->spares,
+                                              .place_count = w->places,
                                               .seat = seat};
     if (!own->has_leader && !step_leader_init(&own->leader, &config)) abort();
     own->has_leader = true;
@@ -41,25 +42,34 @@ static void learn(struct world *w, int seat, const struct message *message)
         if (s != seat && w->lines[s][seat].is_over) (void)step_leader_gone(&own->leader, s);
 }
 
+void step_invite(struct world *w, int seat, int worker)
+{
+    struct seen *const of = &w->seat[seat].of[worker];
+    of->is_invited = true;
+    step_send(w, (struct message){.kind = INVITE,
+                                  .from = seat,
+                                  .to = step_end_of_worker(w, worker),
+                                  .push = (uint64_t)w->seat[seat].map.seats[seat].share});
+}
+
 /* Of a worker: what the base says, beside what has come here. */
 static void follow_base(struct world *w, int seat, int worker,
                         const struct worker_clock_worker *base)
 {
     struct seen *const of = &w->seat[seat].of[worker];
     of->decided = base->clock;
+    of->is_in |= base->state != WORKER_AWAITED;
     if (of->has_ended && of->ticked <= of->decided) of->has_ended = false;
-    if (base->state == WORKER_GONE) {
+    if (base->state == WORKER_AWAITED && of->is_linked && !of->is_gone) {
+        step_tell_clocks(w, seat, (struct message){.kind = LINKED, .worker = worker});
+    } else if (base->state == WORKER_GONE) {
         of->is_gone = true;
         of->has_ended = false;
     } else if (of->is_gone) {
         step_tell_clocks(w, seat,
                          (struct message){.kind = LOST, .worker = worker, .push = of->has_left});
-    } else if (!of->is_invited) {
-        of->is_invited = true;
-        step_send(w, (struct message){.kind = INVITE,
-                                      .from = seat,
-                                      .to = step_end_of_worker(w, worker),
-                                      .push = (uint64_t)w->seat[seat].map.seats[seat].share});
+    } else if (of->is_in && of->is_linked && !of->is_invited) {
+        step_invite(w, seat, worker);
         if (w->bug == STEP_BUG_HASTY_JOIN)
             step_tell_clocks(
                 w, seat, (struct message){.kind = BEGUN, .worker = worker, .clock = base->clock});
@@ -171,6 +181,8 @@ static void tell_again(struct world *w, int seat, int clock)
             message.clock = of->ticked - 1;
             step_send(w, message);
         }
+        message.kind = LINKED;
+        if (of->is_linked && !of->is_in && !of->is_gone) step_send(w, message);
         message.kind = LOST;
         message.push = of->has_left;
         if (of->is_gone) step_send(w, message);

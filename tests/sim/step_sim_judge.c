@@ -1,5 +1,14 @@
 #include "tests/sim/step_sim_world.h"
 
+/* Nobody waits for a worker that cannot push everywhere. */
+static void judge_newcomer(struct world *w, int worker)
+{
+    for (int s = 0; s < w->seats; s++)
+        if (step_is_up(w, s) && !w->seat[s].is_broken && w->is_full[s] && !w->was_cut[s] &&
+            !w->seat[s].of[worker].is_linked)
+            story_fail(&w->story, "worker %d is in before seat %d has a line to it", worker, s);
+}
+
 void step_judge_entry(struct world *w, int seat, const struct step_entry *entry, uint64_t members)
 {
     if (entry->index >= ENTRIES_MAX) {
@@ -11,15 +20,20 @@ void step_judge_entry(struct world *w, int seat, const struct step_entry *entry,
         w->canon[entry->index].kind = entry->kind;
         w->canon[entry->index].number = entry->number;
         w->canon[entry->index].members = members;
+        w->canon[entry->index].left_count = entry->left_count;
         w->report->entries++;
         w->report->steps += entry->kind == STEP_DECIDED;
         w->report->invited += entry->kind == STEP_INVITED;
         w->report->refilled += entry->kind == STEP_FULL;
         w->report->learned += entry->kind == STEP_FULL && entry->left_count == 0;
         if (entry->kind == STEP_FULL) w->is_full[entry->number] = true;
+        if (entry->kind == STEP_CAME) judge_newcomer(w, (int)entry->number);
+        w->report->came += entry->kind == STEP_CAME;
+        w->report->came_late += entry->kind == STEP_CAME && entry->left_count > 0;
     } else if (w->canon[entry->index].kind != entry->kind ||
                w->canon[entry->index].number != entry->number ||
-               w->canon[entry->index].members != members) {
+               w->canon[entry->index].members != members ||
+               w->canon[entry->index].left_count != entry->left_count) {
         story_fail(&w->story, "seat %d carries out another entry %llu", seat,
                    (unsigned long long)entry->index);
     }

@@ -19,7 +19,9 @@ int step_sim_main(int argument_count, char **arguments)
         "%llu entries heard again, %llu pulls "
         "moved, %llu lost a share;\n"
         "%llu spares invited, %llu became full, %llu of them with the clock, and answered %llu "
-        "pulls\n",
+        "pulls;\n"
+        "%llu workers came later, %llu of them behind clock 0, and %llu lines to others ended "
+        "before\n",
         (unsigned long long)seeds.count, (unsigned long long)seeds.first,
         (unsigned long long)report.events, (unsigned long long)report.entries,
         (unsigned long long)report.steps, (unsigned long long)report.updates,
@@ -29,6 +31,8 @@ int step_sim_main(int argument_count, char **arguments)
         (unsigned long long)report.taken_over, (unsigned long long)report.resumed,
         (unsigned long long)report.moved, (unsigned long long)report.ended,
         (unsigned long long)report.invited, (unsigned long long)report.refilled,
-        (unsigned long long)report.learned, (unsigned long long)report.served);
+        (unsigned long long)report.learned, (unsigned long long)report.served,
+        (unsigned long long)report.came, (unsigned long long)report.came_late,
+        (unsigned long long)report.refused);
     return 0;
 }

@@ -46,6 +46,8 @@ static void tell_own_clock(struct world *w, int seat, const struct message *mess
         (void)step_leader_has(leader, seat, message->worker, message->clock);
     else if (message->kind == BEGUN)
         step_leader_begun(leader, seat, message->worker, message->clock);
+    else if (message->kind == LINKED)
+        step_leader_linked(leader, seat, message->worker);
     else if (message->kind == FILLED)
         step_leader_filled(leader, seat);
     else
@@ -57,7 +59,8 @@ void step_tell_clocks(struct world *w, int seat, struct message message)
 {
     const struct step_sim_seat *const own = &w->seat[seat];
     const bool once = (w->bug == STEP_BUG_HAS_ONCE && message.kind == HAS) ||
-                      (w->bug == STEP_BUG_LOST_ONCE && message.kind == LOST);
+                      (w->bug == STEP_BUG_LOST_ONCE && message.kind == LOST) ||
+                      (w->bug == STEP_BUG_LINKED_ONCE && message.kind == LINKED);
     message.from = seat;
     for (int s = 0; s < w->seats; s++) {
         message.to = s;
@@ -176,6 +179,60 @@ static void take_update(struct world *w, int seat, int worker)
     if (counts || of->ticked <= of->decided) of->has_ended = false;
 }
 
+/* Where the worker is to push, and from which clock on. */
+static void answer_entry(struct world *w, int seat, int worker)
+{
+    const struct seat_map *const map = &w->seat[seat].map;
+    struct seen *const of = &w->seat[seat].of[worker];
+    struct message message = {.kind = ENTERED,
+                              .from = seat,
+                              .to = step_end_of_worker(w, worker),
+                              .clock = of->first,
+                              .round = of->rounds,
+                              .words = calloc(WORDS_MAX, sizeof *message.words)};
+    if (message.words == NULL) abort();
+    for (int s = 0; s < w->seats; s++)
+        message.words[s] = seat_map_counts(map, s) ? (uint64_t)map->seats[s].share + 1 : 0;
+    step_send(w, message);
+}
+
+/* A worker has come. */
+static void let_in(struct world *w, int seat, const struct step_entry *entry)
+{
+    struct step_sim_seat *const own = &w->seat[seat];
+    const int worker = (int)entry->number;
+    struct seen *const of = &own->of[worker];
+    if (of->is_in) story_fail(&w->story, "seat %d lets worker %d in again", seat, worker);
+    of->is_in = true;
+    of->first = entry->left_count;
+    of->rounds = entry->round;
+    of->decided = w->bug == STEP_BUG_FIRST_CLOCK ? 0 : of->first;
+    if (seat_map_counts(&own->map, seat))
+        of->ticked = of->decided;
+    else if (of->is_linked && !of->is_gone)
+        step_invite(w, seat, worker);
+    go_on_with(w, seat, worker);
+}
+
+void step_link(struct world *w, int seat, int worker)
+{
+    struct step_sim_seat *const own = &w->seat[seat];
+    struct seen *const of = &own->of[worker];
+    if (own->is_broken || of->is_gone) {
+        step_close_line(w, seat, step_end_of_worker(w, worker));
+        return;
+    }
+    of->is_linked = true;
+    if (w->lines[step_end_of_worker(w, worker)][seat].is_over) {
+        step_lose(w, seat, step_end_of_worker(w, worker));
+    } else {
+        step_tell_clocks(w, seat, (struct message){.kind = LINKED, .worker = worker});
+        if (own->map.seats[seat].state == SEAT_INVITED && of->is_in && !of->is_invited)
+            step_invite(w, seat, worker);
+    }
+    step_act(w, seat);
+}
+
 static void carry_out(struct world *w, int seat, const struct step_entry *entry, uint64_t members)
 {
     struct step_sim_seat *const own = &w->seat[seat];
@@ -188,6 +245,7 @@ static void carry_out(struct world *w, int seat, const struct step_entry *entry,
     own->heard = entry->index;
     step_judge_entry(w, seat, entry, members);
     if (entry->kind == STEP_LOST) drop(&own->of[entry->number]);
+    if (entry->kind == STEP_CAME) let_in(w, seat, entry);
     step_move_seat(w, seat, entry);
     if (step_has_clock(w, seat)) step_strike(w, seat, entry->kind);
     if (entry->kind != STEP_DECIDED) return;
@@ -271,8 +329,9 @@ static void hear_request(struct world *w, int seat, const struct message *messag
     const int worker = message->from - w->seats;
     struct seen *const of = &w->seat[seat].of[worker];
     if (of->is_gone || w->seat[seat].is_broken) return;
-    const bool is_early = message->kind == WISH && w->bug != STEP_BUG_EARLY_WISH &&
-                          step_leader_is_early(&w->seat[seat].leader, message->round);
+    const bool is_early = (!of->is_in && message->kind != LEAVE) ||
+                          (message->kind == WISH && w->bug != STEP_BUG_EARLY_WISH &&
+                           step_leader_is_early(&w->seat[seat].leader, message->round));
     if (of->queued > 0 || (message->kind == TICK && of->has_ended) || is_early) {
         if (of->queued < QUEUE_MAX)
             of->queue[of->queued++] = *message;
@@ -296,6 +355,7 @@ static void hear_request(struct world *w, int seat, const struct message *messag
         break;
     case WISH: wish(w, seat, worker, message); break;
     case BEGIN: step_take_begin(w, seat, worker, message->clock); break;
+    case ENTER: answer_entry(w, seat, worker); break;
     case PROBE:
         of->awaits_probe = true;
         of->probe_clock = message->clock;
@@ -381,8 +441,10 @@ bool step_resume_without(struct world *w, int seat, int lost)
 static void lose_worker(struct world *w, int seat, int worker)
 {
     struct seen *const of = &w->seat[seat].of[worker];
-    if (of->is_gone) return;
+    if (of->is_gone || !of->is_linked) return;
     of->is_gone = true;
+    w->report->refused += !of->is_in;
+    if (w->bug == STEP_BUG_NO_FAREWELL && !of->is_in) return;
     if (w->bug == STEP_BUG_DROPS_EARLY) of->has_ended = false;
     step_tell_clocks(w, seat, (struct message){.kind = LOST, .worker = worker});
 }
@@ -438,8 +500,9 @@ static void hear(struct world *w, int seat, const struct message *message)
 {
     struct step_sim_seat *const own = &w->seat[seat];
     const bool is_for_clock = message->kind == HAS || message->kind == LOST ||
-                              message->kind == BEGUN || message->kind == FILLED ||
-                              message->kind == CONFIRM || message->kind == RESUME;
+                              message->kind == LINKED || message->kind == BEGUN ||
+                              message->kind == FILLED || message->kind == CONFIRM ||
+                              message->kind == RESUME;
     if (is_for_clock && !step_has_clock(w, seat))
         return; /* as it was said to a seat that was not lost yet */
     switch (message->kind) {
@@ -448,6 +511,11 @@ static void hear(struct world *w, int seat, const struct message *message)
             story_fail(&w->story, "seat %d has a clock that cannot be", message->from);
         break;
     case LOST: step_leader_report(&own->leader, message->worker, message->push != 0); break;
+    case LINKED:
+        for (int s = 0; s < w->seats; s++)
+            if (s == message->from || w->bug == STEP_BUG_HASTY_ENTRY)
+                step_leader_linked(&own->leader, s, message->worker);
+        break;
     case BEGUN:
         step_leader_begun(&own->leader, message->from, message->worker, message->clock);
         break;
@@ -462,6 +530,22 @@ static void hear(struct world *w, int seat, const struct message *message)
     default: hear_request(w, seat, message); break;
     }
     step_act(w, seat);
+}
+
+/* A spare hears that it is to have the clock, from a seat that has lost the only other seat that had it. If this one
+ * has lost that, too, and without its base, nobody has the clock. */
+static bool has_no_base(const struct world *w, int seat, const struct message *message)
+{
+    const struct step_sim_seat *const own = &w->seat[seat];
+    return message->kind == RESUME && own->map.seats[seat].state == SEAT_SPARE &&
+           w->lines[message->worker][seat].is_over;
+}
+
+void step_stop_without_base(struct world *w, int seat)
+{
+    const struct step_sim_seat *const own = &w->seat[seat];
+    for (int i = 0; i < own->held_count; i++)
+        if (has_no_base(w, seat, &w->messages[own->held[i]])) step_stop(w, seat, false);
 }
 
 /* Messages of one seat keep their order. */
@@ -504,4 +588,5 @@ void step_hear_at_seat(struct world *w, int seat, int index)
         hear(w, seat, message);
     }
     while (!own->is_broken && !w->story.has_failed && hear_held(w, seat)) continue;
+    step_stop_without_base(w, seat);
 }

@@ -38,6 +38,43 @@ void step_compute(struct world *w, int worker)
            step_node_of(w, step_end_of_worker(w, worker)), worker, 0);
 }
 
+/* Which clock it is in, and where it is to push: first seats know that, if they live. */
+static void enter(struct world *w, int worker)
+{
+    struct worker *const own = &w->worker[worker];
+    while (own->enters_at < 2 * w->shares && !has_line(w, worker, own->enters_at)) own->enters_at++;
+    own->role = own->enters_at < 2 * w->shares ? ENTERS : HAS_FAILED;
+    if (own->role == ENTERS)
+        step_send(w, (struct message){.kind = ENTER,
+                                      .from = step_end_of_worker(w, worker),
+                                      .to = own->enters_at});
+}
+
+void step_come(struct world *w, int worker)
+{
+    for (int s = 0; s < w->seats; s++)
+        sim_at(w->sim, sim_now_ns(w->sim) + sim_between(w->sim, 1, 10 * MILLISECOND), LINK,
+               step_node_of(w, s), s, worker);
+    enter(w, worker);
+}
+
+static void is_in(struct world *w, int worker, const struct message *message)
+{
+    struct worker *const own = &w->worker[worker];
+    if (own->role != ENTERS || message->from != own->enters_at) return;
+    own->clock = message->clock;
+    own->rounds = message->round;
+    for (int s = 0; s < w->seats; s++)
+        if (message->words[s] > 0 && (s < 2 * w->shares || w->bug != STEP_BUG_FIRST_SEATS))
+            own->share_of[s] = (int)message->words[s] - 1;
+    if (own->clock < w->clocks) {
+        step_compute(w, worker);
+        return;
+    }
+    own->role = IS_DONE;
+    send_all(w, worker, (struct message){.kind = LEAVE}, NULL);
+}
+
 /* Most workers ask for the same rule. */
 static void ask(struct world *w, int worker)
 {
@@ -172,7 +209,10 @@ void step_forget_seat(struct world *w, int worker, int seat)
     own->probes_missing &= ~bit;
     own->invited[seat] = -1;
     for (int p = 0; p < PUSHES_MAX; p++) own->acks_missing[p] &= ~bit;
-    if (own->role == IS_DONE || own->role == HAS_FAILED || share < 0) return;
+    if (own->role == ENTERS && own->enters_at == seat) enter(w, worker);
+    if (own->role == IS_AWAY || own->role == ENTERS || own->role == IS_DONE ||
+        own->role == HAS_FAILED || share < 0)
+        return;
     if (own->role == AWAITS_TICK && was_awaited && (own->sent & seats_of(w, worker, share)) == 0)
         probe(w, worker, share);
     if (seats_of(w, worker, share) == 0)
@@ -205,6 +245,7 @@ void step_hear_at_worker(struct world *w, int worker, const struct message *mess
     case INVITE:
         if (own->share_of[message->from] < 0) own->invited[message->from] = (int)message->push;
         break;
+    case ENTERED: is_in(w, worker, message); break;
     case VALUES:
         if (own->role != AWAITS_PULL || message->from != own->pulls_from) break;
         step_judge_values(w, worker, message);

@@ -31,7 +31,7 @@ enum {
 enum { CLOCKS_MAX = 10, PUSHES_MAX = 2, ENTRIES_MAX = 256, EVENTS_MAX = 100000 };
 enum { QUEUE_MAX = 16, HELD_MAX = 512, RANGES = 3, WORDS_MAX = 64 };
 enum { ROUNDS_MAX = CLOCKS_MAX + 1 };
-enum { DELIVER = 1, ENDED, COMPUTED, CRASH, CUT, GIVE_UP, COPY };
+enum { DELIVER = 1, ENDED, COMPUTED, CRASH, CUT, GIVE_UP, COPY, COME, LINK };
 
 #define MILLISECOND UINT64_C(1000000)
 
@@ -44,15 +44,17 @@ enum {
     WISH,
     BEGIN,
     LEAVE,
+    ENTER,
     ACK,
     TICKED,
     VALUES,
     PROBED,
     ANSWERED,
     INVITE,
+    ENTERED,
     FAIL
 };
-enum { HAS = FAIL + 1, LOST, BEGUN, FILLED, ENTRY, CONFIRM, RESUME, GONE, BASE, PIECE };
+enum { HAS = FAIL + 1, LOST, LINKED, BEGUN, FILLED, ENTRY, CONFIRM, RESUME, GONE, BASE, PIECE };
 
 struct message {
     int kind;
@@ -62,7 +64,7 @@ struct message {
     struct worker_clock_rule rule;
     struct step_entry entry;
     uint64_t members;
-    uint64_t *words;                /* BASE */
+    uint64_t *words;                /* BASE; ENTERED: of each seat, 1 + its share, if it counts */
     uint8_t (*applied)[CLOCKS_MAX]; /* PIECE: pushes of [worker][clock] in that range; NULL: it is empty */
 };
 
@@ -76,6 +78,8 @@ struct line { /* from one end to another */
 struct seen {
     unsigned open, ended; /* pushes, a bit each */
     bool has_ended, is_gone, has_left, awaits_tick, awaits_pull, awaits_probe, asks, is_invited;
+    bool is_linked, is_in;  /* it has a line to the worker; and an entry said that it has come */
+    uint64_t first, rounds; /* the clock in which it came, and the rounds before */
     uint64_t asks_round;
     uint64_t begun; /* a spare: 1 + the clock from which it has all updates; 0: not yet */
     uint64_t ticked, decided, pull_clock, probe_clock;
@@ -100,7 +104,7 @@ struct step_sim_seat {
     bool has_early;
 };
 
-enum role { COMPUTES, AWAITS_TICK, AWAITS_PULL, AWAITS_RULE, IS_DONE, HAS_FAILED };
+enum role { IS_AWAY, ENTERS, COMPUTES, AWAITS_TICK, AWAITS_PULL, AWAITS_RULE, IS_DONE, HAS_FAILED };
 
 struct worker {
     enum role role;
@@ -114,6 +118,7 @@ struct worker {
     uint64_t rounds;                                         /* of wishes that were answered */
     bool was_answered;
     int pull_share, pulls_from;
+    int enters_at; /* the seat that it has asked for its first clock */
 };
 
 struct world {
@@ -121,7 +126,7 @@ struct world {
     struct sim_story story;
     struct step_sim_report *report;
     enum step_bug bug;
-    int shares, spares, seats, workers;
+    int shares, spares, seats, workers, places; /* of the workers: the last ones, which come later */
     uint64_t clocks;
     struct line lines[ENDS_MAX][ENDS_MAX];
     struct step_sim_seat seat[SEATS_MAX];
@@ -131,7 +136,7 @@ struct world {
     struct {
         bool is_known;
         enum step_entry_kind kind;
-        uint64_t number, members;
+        uint64_t number, members, left_count;
     } canon[ENTRIES_MAX];
     struct step_entry rounds[ROUNDS_MAX]; /* how each ended; DECIDED: it has not */
     bool is_full[SEATS_MAX];              /* an entry said so, to any seat */
@@ -176,6 +181,8 @@ void step_take_piece(struct world *w, int seat, const struct message *message);
 void step_move_seat(struct world *w, int seat, const struct step_entry *entry);
 /* A worker begins with this spare. */
 void step_take_begin(struct world *w, int seat, int worker, uint64_t clock);
+/* A spare asks a worker to push to it. */
+void step_invite(struct world *w, int seat, int worker);
 /* Sends a piece, if this seat copies its share. */
 void step_copy_on(struct world *w, int seat, bool has_room);
 
@@ -188,13 +195,19 @@ void step_stop(struct world *w, int seat, bool is_everywhere);
 /* An end of a line that this seat had. */
 void step_lose(struct world *w, int seat, int other);
 void step_hear_at_seat(struct world *w, int seat, int message);
+/* A line of this seat has ended: stops if that was the last hope for its base. */
+void step_stop_without_base(struct world *w, int seat);
 void step_tell_clocks(struct world *w, int seat, struct message message);
 void step_answer_waiting(struct world *w, int seat, int worker);
+/* This seat gets its line to a worker that comes. */
+void step_link(struct world *w, int seat, int worker);
 /* To the other seat that has the clock: it has lost this one. False: there is no other one. */
 bool step_resume_without(struct world *w, int seat, int lost);
 
 /* --------------------------------------------------------------------------------- step_sim_worker.c */
 
+/* It was not there before. */
+void step_come(struct world *w, int worker);
 void step_compute(struct world *w, int worker);
 void step_work(struct world *w, int worker);
 void step_give_up_wish(struct world *w, int worker, uint64_t clock);

@@ -284,7 +284,8 @@ static int counts(struct tutti_server *server, struct run *run, int rank, struct
     for (int clock = 0; clock < clocks_of(run, rank); clock++) {
         struct tutti_server_change change = TUTTI_SERVER_CHANGE_INIT;
         change.mode = clock % 4 == 1 ? TUTTI_SERVER_SYNCHRONOUS : run->mode;
-        change.staleness = change.quorum = 1;
+        change.staleness = change.mode == TUTTI_SERVER_BOUNDED;
+        change.quorum = change.mode == TUTTI_SERVER_QUORUM;
         enum tutti_status status = tutti_server_push(server, &push, 1, NULL);
         if (status == TUTTI_OK) status = tutti_server_push_pull(server, &push, 1, &pull, 1, NULL);
         if (status == TUTTI_OK && clock % 2 == 1)

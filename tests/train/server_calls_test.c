@@ -377,6 +377,12 @@ static int changes_differently(struct tutti_comm *comm, int rank, int size, uint
     RANKS_EXPECT(says("asks for the mode bounded by ") || says("asked for different modes"));
     to.staleness = -1;
     RANKS_EXPECT(tutti_server_change_mode(server, &to, NULL) == TUTTI_INVALID_OPTIONS);
+    to = change_to(TUTTI_SERVER_SYNCHRONOUS, 3, 0);
+    RANKS_EXPECT(tutti_server_change_mode(server, &to, NULL) == TUTTI_INVALID_OPTIONS);
+    RANKS_EXPECT(says("tutti_server_change_mode: staleness is 3, and only mode BOUNDED has a"));
+    to = change_to(TUTTI_SERVER_BOUNDED, 3, 2);
+    RANKS_EXPECT(tutti_server_change_mode(server, &to, NULL) == TUTTI_INVALID_OPTIONS);
+    RANKS_EXPECT(says("quorum is 2, and only mode QUORUM has a"));
     to = change_to(TUTTI_SERVER_QUORUM, 0, 4); /* of 3 */
     RANKS_EXPECT(tutti_server_change_mode(server, &to, NULL) == TUTTI_INVALID_OPTIONS);
     RANKS_EXPECT(tutti_server_change_mode(server, NULL, NULL) == TUTTI_INVALID_OPTIONS);

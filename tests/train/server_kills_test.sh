@@ -1,5 +1,6 @@
 #!/bin/bash
-# Trainings of which workers and the server are killed end near those without kills: a small version of bench/server_kills.py.
+# Trainings of which workers and the server are killed end near those without kills, with and without workers that come in place of those that
+# died: a small version of bench/server_kills.py.
 # ctest: label=nosan label=once timeout=300 waits
 set -euo pipefail
 python=$(command -v python3) || { echo "python3 is not here"; exit 77; }
@@ -9,4 +10,9 @@ said=$("$python" "$TUTTI_ROOT/bench/server_kills.py" --runs 2 --steps 60 --worke
 echo "$said"
 [[ $said == *"killed: 4 workers, 2 servers"* ]]
 # Both have learnt: guessing loses ln 4.
-awk -F'|' '/^\| with/ { if ($3 > 1.2) bad = 1; seen++ } END { exit bad || seen != 2 }' <<<"$said"
+have_learnt() { awk -F'|' '/^\| with/ { if ($3 > 1.2) bad = 1; seen++ } END { exit bad || seen != 2 }' <<<"$1"; }
+have_learnt "$said"
+said=$("$python" "$TUTTI_ROOT/bench/server_kills.py" --runs 2 --steps 100 --workers 3 --replace)
+echo "$said"
+[[ $said == *"killed: 4 workers, 2 servers; "[1-4]" workers came"* ]]
+have_learnt "$said"

@@ -670,7 +670,16 @@ static int mismatch(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     tables[WORDS].rate = rank == 1 ? 2 : 1;
     RANKS_EXPECT(tutti_server_create(&options, comm, &server) == TUTTI_MISMATCH);
     RANKS_EXPECT(strstr(tutti_error_message(), "rank 1 gave tables that differ") != NULL);
+    RANKS_EXPECT(strstr(tutti_error_message(), "table 'words' has rate 2 and not 1") != NULL);
     tables[WORDS].rate = 1;
+    tables[LITTLE].optimizer = rank == 2 ? TUTTI_SERVER_ADAM : TUTTI_SERVER_SGD;
+    RANKS_EXPECT(tutti_server_create(&options, comm, &server) == TUTTI_MISMATCH);
+    RANKS_EXPECT(strstr(tutti_error_message(), "has optimizer ADAM and not SGD") != NULL);
+    tables[LITTLE].optimizer = TUTTI_SERVER_SGD;
+    options.table_count -= rank == 2;
+    RANKS_EXPECT(tutti_server_create(&options, comm, &server) == TUTTI_MISMATCH);
+    RANKS_EXPECT(strstr(tutti_error_message(), "they are 2 tables and not 3") != NULL);
+    options.table_count = TABLES;
     options.average = rank == 2;
     RANKS_EXPECT(tutti_server_create(&options, comm, &server) == TUTTI_MISMATCH);
     RANKS_EXPECT(strstr(tutti_error_message(), "rank 2 gave mode") != NULL);

@@ -401,3 +401,49 @@ def test_the_death_of_a_worker_does_not_stop_the_others(comm):
         assert tables.step().members == (1,)
     tables.serve()
     tables.close()
+
+
+@pytest.mark.ranks(4)
+def test_a_worker_comes_while_others_work(comm):
+    """Rank 3 is no rank of the server, and comes when ranks 1 and 2 have ended a clock."""
+    ones = {"scale": np.ones(2, np.float32)}
+    others = tables_of()[:2] + [server.Table("scale", shape=2, initial=4.0)]
+    tables = None
+    if comm.rank < 3:
+        with comm.group([0, 1, 2]) as base:
+            tables = server.Server(base, tables_of(), timeout=30, joiners_max=2)
+    if comm.rank in (1, 2):
+        tables.push_pull(ones, {"scale": None})
+    if comm.rank in (0, 3):
+        with comm.group([0, 3]) as grown:
+            with pytest.raises(tutti.Mismatch, match="table 'scale' has initial_value 4 and not 3"):
+                if comm.rank == 0:
+                    tables.admit(grown)
+                else:
+                    server.Server.join(grown, others)
+            if comm.rank == 0:
+                assert tables.serve(wait=0.01) is False
+                tables.admit(grown)
+            else:
+                tables = server.Server.join(grown, tables_of(), timeout=30)
+    comm.barrier()
+    if comm.rank == 0:
+        assert tables.serve() is True
+        assert tables.counters.joined == 1
+    else:
+        assert tables.rank == comm.rank and tables.is_worker and not tables.is_server
+        assert tables.counters.clock == 1
+        found = tables.push_pull(ones, {"scale": None})["scale"]
+        assert np.allclose(found, 3 - 0.01 * (2 + 3))
+        assert tables.step() == server.Step(2, 3, (1, 2, 3))
+    tables.close()
+
+
+@pytest.mark.ranks(2)
+def test_a_mode_has_no_numbers_of_another_mode(comm):
+    with server.Server(comm, tables_of(), timeout=10) as tables:
+        if tables.is_worker:
+            with pytest.raises(tutti.InvalidArgument, match="staleness is 3, and only mode BOUNDED"):
+                tables.change_mode("synchronous", staleness=3)
+            with pytest.raises(tutti.InvalidArgument, match="quorum is 1, and only mode QUORUM"):
+                tables.change_mode("asynchronous", quorum=1)

@@ -239,6 +239,34 @@ def expect_models_of_many_tensors_to_step(comm):
             assert all(torch.equal(parameter, torch.full((3,), -2.0)) for parameter in model)
 
 
+def expect_a_worker_that_comes_to_have_the_servers_parameters(comm):
+    model = torch.nn.Linear(3, 1, bias=False)
+    if comm.rank < 2:
+        with comm.group([0, 1]) as base:
+            optimizer = tutti_torch.server.Optimizer(
+                model, base, server.SGD(1.0), timeout=30, mode="asynchronous", joiners_max=1
+            )
+    if comm.rank == 1:
+        model.weight.grad = torch.ones(1, 3)
+        optimizer.step()
+    comm.barrier()
+    if comm.rank != 1:
+        with comm.group([0, 2]) as grown:
+            if comm.rank == 0:
+                optimizer.admit(grown)
+            else:
+                optimizer = tutti_torch.server.Optimizer.join(model, grown, server.SGD(1.0), timeout=30)
+    weights = model.weight.detach().numpy().copy()
+    first = comm.broadcast(weights.copy(), root=1)
+    if comm.rank == 2:
+        assert np.array_equal(first, weights), "it begins with other parameters"
+        model.weight.grad = torch.ones(1, 3)
+        optimizer.step()
+        assert np.allclose(model.weight.detach().numpy(), weights - 1)
+    comm.barrier()
+    optimizer.close()
+
+
 def expect_no_call_without_a_server():
     try:
         tutti_torch.server.Embedding(5, 2)(torch.tensor([1]))
@@ -255,6 +283,7 @@ with tutti.init() as comm:
     expect_a_step_that_timed_out_to_go_on(comm)
     expect_models_of_many_tensors_to_step(comm)
     expect_a_refused_step_to_keep_its_gradients(comm)
+    expect_a_worker_that_comes_to_have_the_servers_parameters(comm)
     expect_bits_of_torch(comm)
     expect_the_training_of_torch(comm)
     print(f"rank {comm.rank}: the bits of torch.optim, and a model that trains as in PyTorch alone")

@@ -398,6 +398,8 @@ class ServerOptions(ctypes.Structure):
         ("serve_timeout_ns", ctypes.c_uint64),
         ("backups", Int),
         ("spares", Int),
+        ("joiner_max", Int),
+        ("reserved", Int),
     ]
 
 
@@ -440,6 +442,8 @@ class ServerCounters(ctypes.Structure):
             "refused",
             "workers",
             "parts_alone",
+            "joined",
+            "changes",
         )
     ]
 
@@ -560,6 +564,9 @@ FUNCTIONS = {
     "sparse_explain": (Int, (Pointer, Pointer, Size)),
     # server.h
     "server_create": (Int, (Pointer, Pointer, Pointer)),
+    "server_admit": (Int, (Pointer, Pointer)),
+    "server_join": (Int, (Pointer, Pointer, Pointer)),
+    "server_rank": (Int, (Pointer,)),
     "server_save": (Int, (Pointer, ctypes.c_char_p)),
     "server_serve": (Int, (Pointer,)),
     "server_serve_for": (Int, (Pointer, ctypes.c_uint64)),

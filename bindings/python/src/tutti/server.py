@@ -19,8 +19,10 @@ include/tutti/server.h says how clocks, steps and failures work; docs/how-to/par
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import threading
+import time
 import weakref
 from typing import (
     TYPE_CHECKING,
@@ -329,6 +331,8 @@ class Counters(NamedTuple):
     refused: int
     workers: int
     parts_alone: int
+    joined: int
+    changes: int
 
 
 class Operation:
@@ -377,7 +381,8 @@ def _leave(handle: int, running: Dict[int, Operation], functions: List[Any], is_
         library.server_free(handle)
 
 
-_SERVE_NS = 100_000_000  # for which a rank that serves cannot handle a signal
+_SERVE_SECONDS = 0.1  # for which a rank that serves cannot handle a signal
+_JOINERS_MAX = 1024
 
 
 class Server:
@@ -388,7 +393,8 @@ class Server:
     counts 1 / (number of workers). `timeout`: seconds that a call may take. `load_folder`: where save() wrote
     the tables of an earlier run. `serve_timeout`: seconds for which a worker may say nothing, see serve(). `backups`: with 1,
     each server's part is on the next server, too, and calls go on when a server dies. `spares`: places of each server for
-    parts of servers that die, 0 to 2, so that these parts get another backup. All ranks give the same.
+    parts of servers that die, 0 to 2, so that these parts get another backup. `joiners_max`: so many workers may come later,
+    in all, see admit() and join(). All ranks give the same.
     Collective; `comm` may be closed afterwards. Calls may come from any thread, and go on one after the other.
     """
 
@@ -409,14 +415,10 @@ class Server:
         serve_timeout: Optional[float] = None,
         backups: SupportsIndex = 0,
         spares: SupportsIndex = 0,
+        joiners_max: SupportsIndex = 0,
     ) -> None:
         _callbacks.catch_up()
-        self.tables: Tuple[Table, ...] = tuple(tables)
-        self._indices = {table.name: index for index, table in enumerate(self.tables)}
-        self._adapted = [
-            _Adapted(table.optimizer) if isinstance(table.optimizer, Function) else None for table in self.tables
-        ]
-        self._rank_capacity = comm.size
+        self._take_tables(tables)
         server_ranks = _ranks("servers", servers, comm.size)
         worker_ranks = None if workers is None else _ranks("workers", workers, comm.size)
         self.is_server = comm.rank in server_ranks
@@ -444,11 +446,46 @@ class Server:
             serve_timeout_ns=nanoseconds("serve_timeout", serve_timeout),
             backups=integer("backups", backups, 0, Status.INVALID_OPTIONS),
             spares=integer("spares", spares, 0, Status.INVALID_OPTIONS),
+            joiner_max=integer("joiners_max", joiners_max, 0, Status.INVALID_OPTIONS),
         )
+        self._rank_capacity = comm.size + options.joiner_max
+        self._begin(library.server_create, options, comm)
+
+    @classmethod
+    def join(cls, comm: Communicator, tables: Sequence[Table], *, timeout: Optional[float] = None) -> "Server":
+        """A worker of a server that runs, on a process that was not there at its start.
+
+        `comm` is what tutti.join() returned, and its other ranks call admit(). The tables are those of the server. Blocks
+        until this worker is in, at most for `timeout` seconds; all else is as the server has it. Its first clock is
+        `counters.clock`. `comm` may be closed afterwards.
+        """
+        _callbacks.catch_up()
+        self = cls.__new__(cls)
+        self._take_tables(tables)
+        self.is_server, self.is_worker = False, True
+        self._keep = ((_header.ServerTable * len(self.tables))(*map(_struct, self.tables, self._adapted)), None, None)
+        options = _header.ServerOptions(
+            size_bytes=ctypes.sizeof(_header.ServerOptions),
+            tables=self._keep[0],
+            table_count=len(self.tables),
+            timeout_ns=nanoseconds("timeout", timeout),
+        )
+        self._begin(library.server_join, options, comm)
+        self._rank_capacity = self.rank + _JOINERS_MAX + 1
+        return self
+
+    def _take_tables(self, tables: Sequence[Table]) -> None:
+        self.tables: Tuple[Table, ...] = tuple(tables)
+        self._indices = {table.name: index for index, table in enumerate(self.tables)}
+        self._adapted = [
+            _Adapted(table.optimizer) if isinstance(table.optimizer, Function) else None for table in self.tables
+        ]
+
+    def _begin(self, function: Any, options: _header.ServerOptions, comm: Communicator) -> None:
         handle = ctypes.c_void_p()
         state = comm._state
         check(
-            state.call(library.server_create, ctypes.byref(options), state.pointer, ctypes.byref(handle)),
+            state.call(function, ctypes.byref(options), state.pointer, ctypes.byref(handle)),
             state.handle,
         )
         assert handle.value is not None
@@ -463,14 +500,30 @@ class Server:
 
     # ------------------------------------------------------------------------------------ its life
 
+    def admit(self, comm: Communicator) -> None:
+        """Lets workers in: the ranks of `comm` that call Server.join(). Servers call it, all that live, on a communicator
+        that grow() has made; workers go on meanwhile, and need not be there. Collective; `comm` may be closed afterwards."""
+        _callbacks.catch_up()
+        state = comm._state
+        with self._lock:
+            check(state.call(library.server_admit, self._open, state.pointer), state.handle)
+
+    @property
+    def rank(self) -> int:
+        """This rank's number in step() and in messages: that in the communicator of the server's start, or, of a worker that
+        came later, its own."""
+        return int(library.server_rank(self._open))
+
     @property
     def _open(self) -> int:
         if self._handle is None:
             raise invalid(Status.INVALID_REQUEST, "the parameter server is closed")
         return self._handle
 
-    def serve(self) -> None:
-        """Blocks until all workers have left or died, for ranks that only serve; returns at once on ranks that do not.
+    def serve(self, *, wait: Optional[float] = None) -> bool:
+        """Blocks until all workers have left or died, for ranks that only serve; returns True at once on ranks that do not.
+
+        `wait`: returns False when so many seconds have passed before, and the server goes on.
 
         Signals (Ctrl-C) interrupt it. Raises RankFailed if another server died, what an optimizer in Python has raised, and
         Timeout with the rank of a worker that has been silent for `serve_timeout`; then it may be called again.
@@ -479,16 +532,20 @@ class Server:
             handle = self._open
             self._serving += 1
         try:
-            status = Status.IN_PROGRESS
+            status, end = Status.IN_PROGRESS, math.inf if wait is None else time.monotonic() + wait
             while status == Status.IN_PROGRESS:  # between two calls Python handles signals
-                status = library.server_serve_for(handle, _SERVE_NS)
-            failed = None if status == Status.OK else error_of(status)
+                left = end - time.monotonic()
+                status = library.server_serve_for(handle, int(1e9 * max(0.0, min(left, _SERVE_SECONDS))))
+                if left <= 0:
+                    break
+            failed = None if status in (Status.OK, Status.IN_PROGRESS) else error_of(status)
         finally:
             with self._lock:
                 self._serving -= 1
         self._raise_of_functions()
         if failed is not None:
             raise failed
+        return bool(status == Status.OK)
 
     def save(self, folder: "Union[str, os.PathLike[str]]") -> None:
         """Saves this server's part of the tables in a folder, for `load_folder`. Every server does so, while no worker is in

@@ -84,7 +84,7 @@ class Optimizer:
 
     `optimizer`: what servers do with gradients (tutti.server.SGD and others); an Embedding brings its own. `encoding`: how
     gradients travel, such as "bfloat16". Further options are those of tutti.server.Server: servers, workers, mode,
-    staleness, quorum, average, queue_bytes, timeout, serve_timeout, backups, load_folder. Collective. All workers begin with the
+    staleness, quorum, average, queue_bytes, timeout, serve_timeout, backups, joiners_max, load_folder. Collective. All workers begin with the
     parameters of the lowest of them, or with load_folder with those that save() wrote; servers compute in float32, whatever
     dtype the model has.
     """
@@ -98,6 +98,34 @@ class Optimizer:
         encoding: Optional[str] = None,
         **options: Any,
     ) -> None:
+        tables = self._take_model(model, optimizer, encoding)
+        mode = {key: options.pop(key) for key in ("mode", "staleness", "quorum") if key in options}
+        self._take_server(server.Server(comm, tables, mode="asynchronous", **options))
+        is_setter = options.get("load_folder") is None and self.is_worker and _is_lowest(comm, options)
+        self._begin(comm, is_setter, {"mode": "synchronous", **mode})
+
+    @classmethod
+    def join(
+        cls,
+        model: torch.nn.Module,
+        comm: Communicator,
+        optimizer: server.Optimizer = server.SGD(),
+        *,
+        encoding: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> "Optimizer":
+        """A worker of servers that run, on a process that was not there at their start, as tutti.server.Server.join().
+
+        The model and `optimizer` are those of the other workers; its parameters become those that the servers have.
+        """
+        self = cls.__new__(cls)
+        self._take_server(server.Server.join(comm, self._take_model(model, optimizer, encoding), timeout=timeout))
+        self.pull()
+        return self
+
+    def _take_model(
+        self, model: torch.nn.Module, optimizer: server.Optimizer, encoding: Optional[str]
+    ) -> List[server.Table]:
         self._parameters = {
             name: parameter
             for name, parameter in model.named_parameters()
@@ -111,13 +139,12 @@ class Optimizer:
             server.Table(name, shape=parameter.numel(), optimizer=optimizer)
             for name, parameter in self._parameters.items()
         ]
-        tables += [module._table(name) for name, module in self._embeddings.items()]
-        mode = {key: options.pop(key) for key in ("mode", "staleness", "quorum") if key in options}
-        self.server = server.Server(comm, tables, mode="asynchronous", **options)
+        return tables + [module._table(name) for name, module in self._embeddings.items()]
+
+    def _take_server(self, made: server.Server) -> None:
+        self.server = made
         for module in self._embeddings.values():
-            module._server = self.server if self.is_worker else None
-        is_setter = options.get("load_folder") is None and self.is_worker and _is_lowest(comm, options)
-        self._begin(comm, is_setter, {"mode": "synchronous", **mode})
+            module._server = made if self.is_worker else None
 
     def _begin(self, comm: Communicator, is_setter: bool, mode: Dict[str, Any]) -> None:
         """In every mode, the setter's parameters are on all servers before another worker pulls. Until then no worker
@@ -138,9 +165,13 @@ class Optimizer:
     def is_worker(self) -> bool:
         return self.server.is_worker
 
-    def serve(self) -> None:
-        """Blocks until all workers have left, on ranks that only serve."""
-        self.server.serve()
+    def serve(self, *, wait: Optional[float] = None) -> bool:
+        """Blocks until all workers have left, on ranks that only serve; as tutti.server.Server.serve()."""
+        return self.server.serve(wait=wait)
+
+    def admit(self, comm: Communicator) -> None:
+        """Lets workers in that call join(); as tutti.server.Server.admit()."""
+        self.server.admit(comm)
 
     def step(self) -> None:
         """Pushes the gradients, ends this worker's clock, and takes the new parameters. Gradients are then gone.
