@@ -1,17 +1,17 @@
 """Imports large packages once, for all processes of a test that need them: each process is forked from one that has them.
 
-    import_once.py serve SOCKET MODULE...                 with the Python and the environment that the processes have
-    import_once.py run SOCKET [-W ignore] SCRIPT [ARGUMENT...]     in place of "python3 SCRIPT ...", as often as it is wanted
+    import_once.py serve SOCKET MODULE...                           with the Python and the environment that the processes have
+    import_once.py run SOCKET [-W ignore] SCRIPT [ARGUMENT...]      in place of "python3 SCRIPT ...", any number of times
     import_once.py run SOCKET [-W ignore] -m MODULE [ARGUMENT...]
     import_once.py run SOCKET [-W ignore] -c PROGRAM [ARGUMENT...]
 
-A run has the environment, directory, affinity and open files 0 to 2 of its own start, passes on the signals that it gets, and ends as
-the process ends: with its status, or by its signal. A run that is killed takes the process with it, as does the end of the server, which
-ends with the process that has started it. Modules
-that cannot be imported are passed over. The program is __main__, and ends as any other: nothing of Python's end is left out.
+A process has the environment, directory, affinity and files 0 to 2 of its run. The run passes on the signals that it gets, and ends as the
+process ends: with its status, or by its signal. A process ends with its run and with the server, and the server with the process that has
+started it. The program is __main__, and nothing of Python's end is left out.
 
-A package counts as imported from the start. So whatever has to come before an import, or should do without one, needs a Python of its own.
-The server must have one thread, or nothing is forked from it.
+A module that cannot be imported is passed over: programs that need it find out. The packages count as imported from the start. So a program that
+sets what they read when they are imported, or looks at the import, needs a Python of its own. The server must have one thread, or it forks
+nothing.
 """
 
 import ctypes
@@ -161,7 +161,7 @@ def serve(path, names):
         try:
             importlib.import_module(name)
         except Exception:
-            pass  # programs that need it find out
+            pass
     gc.freeze()  # what is collected is the programs' own
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
