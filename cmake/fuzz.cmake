@@ -1,11 +1,12 @@
 # Every X_fuzz.c of src/, studio/, tests/, train/, tools/ and examples/ defines LLVMFuzzerTestOneInput and becomes the program
-# FOLDER_X_fuzz.  As a test it runs for TUTTI_FUZZ_SECONDS, starting from tests/corpus/FOLDER_X/ (or tests/corpus/X/).  Inputs that it
-# finds stay in the build folder; one that fails is left in BUILD/fuzz/NAME/.
+# FOLDER_X_fuzz.  As a test it runs for TUTTI_FUZZ_SECONDS, or for TUTTI_FUZZ_RUNS inputs if these end first, starting from
+# tests/corpus/FOLDER_X/ (or tests/corpus/X/).  Inputs that it finds stay in the build folder; one that fails is left in BUILD/fuzz/NAME/.
 
 if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "the fuzzers need clang: cmake --preset fuzz")
 endif()
 set(TUTTI_FUZZ_SECONDS 10 CACHE STRING "How long each fuzzer runs as a test")
+set(TUTTI_FUZZ_RUNS -1 CACHE STRING "How many inputs each fuzzer has as a test; -1: as many as there is time for")
 add_custom_target(fuzzers) # and nothing else, for ./check
 
 # The library reports which branches it takes, the fuzzer's program brings main().
@@ -44,7 +45,7 @@ foreach(source IN LISTS fuzzers)
     endforeach()
     list(REMOVE_DUPLICATES corpora)
     add_test(NAME fuzz/${path} COMMAND ${name}_fuzz
-        -max_total_time=${TUTTI_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
+        -max_total_time=${TUTTI_FUZZ_SECONDS} -runs=${TUTTI_FUZZ_RUNS} -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
         -artifact_prefix=${found}/ ${corpora})
     math(EXPR timeout "${TUTTI_FUZZ_SECONDS} + 120")
     set_tests_properties(fuzz/${path} PROPERTIES TIMEOUT ${timeout} PROCESSORS 3) # see cmake/tests.cmake

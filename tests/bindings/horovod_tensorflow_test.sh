@@ -5,7 +5,7 @@
 source "${TUTTI_ROOT:?}/tests/bindings/tensorflow.sh"
 
 tests=$TUTTI_ROOT/bindings/python/tests/horovod_programs
-horovod=("$tensorflow_python" -W ignore -m tutti.horovod)
+horovod=("${forked[@]}" -W ignore -m tutti.horovod)
 export TUTTI_TIMEOUT=60s TUTTI_INIT_TIMEOUT=120s
 
 # Runs a program on so many ranks, and counts the lines that say that all is well.

@@ -7,7 +7,7 @@
 source "${TUTTI_ROOT:?}/tests/bindings/torch.sh"
 
 tests=$TUTTI_ROOT/bindings/python/tests/horovod_programs
-horovod=("$python" -W ignore -m tutti.horovod)
+horovod=("${forked[@]}" -W ignore -m tutti.horovod)
 export TUTTI_TIMEOUT=60s TUTTI_INIT_TIMEOUT=60s
 
 # Runs a program on so many ranks, and counts the lines that say that all is well.
@@ -38,7 +38,7 @@ TUTTI_TIMEOUT=30m expect 2 2 'ends: "allreduce.of rank' "$tests/threads.py"
 # As a module, with arguments, and under another launcher.
 mkdir -p package
 printf 'import sys, horovod.torch as hvd\nhvd.init()\nprint(hvd.rank(), hvd.size(), hvd.local_rank(), sys.argv[1:])\n' >package/small.py
-said=$(cd package && tutti-run -n 2 --no-prefix "${horovod[@]}" -m small --flag x | sort)
+said=$(cd package && tutti-run -n 2 --no-prefix "$python" -W ignore -m tutti.horovod -m small --flag x | sort)
 [[ $said == $'0 2 0 [\'--flag\', \'x\']\n1 2 1 [\'--flag\', \'x\']' ]] || { echo "the module says: $said"; exit 1; }
 said=$("$python" -W ignore -m tutti.horovod package/small.py)
 [[ $said == "0 1 0 []" ]] || { echo "without a launcher: $said"; exit 1; }

@@ -1,4 +1,5 @@
-# tensorflow.sh - what tests of TensorFlow over Tutti share: the environment of tests/bindings/wheel.sh, with a Python that has TensorFlow.
+# tensorflow.sh - what tests of TensorFlow over Tutti share: the environment of tests/bindings/wheel.sh, with a Python that has TensorFlow,
+# and `forked`, which runs programs that have it from their start.
 # shellcheck shell=bash
 # shellcheck source=tests/bindings/wheel.sh
 source "${TUTTI_ROOT:?}/tests/bindings/wheel.sh"
@@ -16,3 +17,4 @@ mkdir "$work/packages"
 ln -s "$wheel"/venv/lib/python3*/site-packages/{tutti,tutti_tensorflow,tutti_comm-*.dist-info} "$work/packages/"
 export PYTHONPATH=$work/packages TF_CPP_MIN_LOG_LEVEL=3
 unset TF_CONFIG
+import_once "$tensorflow_python" tensorflow keras tf_keras

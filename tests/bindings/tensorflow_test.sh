@@ -8,9 +8,9 @@ tests=$TUTTI_ROOT/bindings/tensorflow/tests
 run=(tutti-run --no-prefix)
 quietly() { "$@" 2>"$work/log" || { cat "$work/log"; return 1; }; }
 
-quietly "${run[@]}" -n 3 "$tensorflow_python" "$tests/operations_test.py"
+quietly "${run[@]}" -n 3 "${forked[@]}" "$tests/operations_test.py"
 if [[ ${TUTTI_LONG:-} == 1 ]]; then
-    for ranks in 1 2 4; do quietly "${run[@]}" -n $ranks "$tensorflow_python" "$tests/operations_test.py"; done
+    for ranks in 1 2 4; do quietly "${run[@]}" -n $ranks "${forked[@]}" "$tests/operations_test.py"; done
 fi
 
 # Without a launcher: the workers of a TF_CONFIG. Ports that were free a moment ago.
@@ -30,16 +30,16 @@ print(*(one.getsockname()[1] for one in held))"); do list+="${list:+, }\"127.0.0
     return $status
 }
 
-# The same losses, bit by bit.
+# The same losses, bit by bit. With Tutti the import of TensorFlow is the program's own, as it comes after enable().
 quietly "${run[@]}" -n 2 "$tensorflow_python" "$tests/strategy_test.py" >"$work/launched"
 if grep PROC_FAILED "$work/log"; then echo "above: what a good end says"; exit 1; fi
-quietly with_config 2 "$tensorflow_python" "$tests/strategy_test.py" grpc >"$work/grpc"
+quietly with_config 2 "${forked[@]}" "$tests/strategy_test.py" grpc >"$work/grpc"
 cmp "$work/launched" "$work/grpc" || { cat "$work/launched" "$work/grpc"; exit 1; }
 [[ $(wc -w <"$work/launched") == 4 ]] || { echo "no losses:"; cat "$work/launched"; exit 1; }
 
-quietly "$tensorflow_python" "$tests/enable_test.py"
+quietly "${forked[@]}" "$tests/enable_test.py"
 example=$TUTTI_ROOT/examples/tensorflow/multi_worker.py
-quietly with_config 2 "$tensorflow_python" "$example" >"$work/example"
+quietly with_config 2 "${forked[@]}" "$example" >"$work/example"
 awk '$1 == "step" { if (!n++) first = $4; last = $4 } END { exit !(n > 2 && last < 0.2 * first) }' "$work/example" ||
     { echo "the example does not train:"; cat "$work/example"; exit 1; }
 
@@ -58,5 +58,5 @@ with_ranks() { # ranks victim command...
     return $status
 }
 port=$("$tensorflow_python" -c 'import socket; one = socket.socket(); one.bind(("127.0.0.1", 0)); print(one.getsockname()[1])')
-with_ranks 3 1 "$tensorflow_python" "$tests/death_test.py"
+with_ranks 3 1 "${forked[@]}" "$tests/death_test.py"
 cat "$work"/said[02]

@@ -1,15 +1,17 @@
 #!/bin/bash
 # PyTorch's compiler, profiler and tensors without data see Tutti's calls as they see the calls of gloo.
 # ctest: label=nosan label=once timeout=900 needs=wheel
+# shellcheck disable=SC2034 # it is for torch.sh
+torch_modules=(torch.distributed.fsdp torch.distributed.tensor torch._functorch.aot_autograd)
 # shellcheck source=tests/bindings/torch.sh
 source "${TUTTI_ROOT:?}/tests/bindings/torch.sh"
 torch_find_ways
 if [[ $why_not_cpp ]]; then wheel_skip "$why_not_cpp"; fi
 
-TUTTI_TORCH_BACKEND=cpp "${TUTTI_BIN:?}/tutti-run" -n 2 --no-prefix "$python" -W ignore \
+TUTTI_TORCH_BACKEND=cpp "${TUTTI_BIN:?}/tutti-run" -n 2 --no-prefix "${forked[@]}" -W ignore \
     "$TUTTI_ROOT/bindings/torch/tests/dispatch_test.py"
 
-# PyTorch's own checks of calls, which wrap the backend.
+# PyTorch's own checks of calls, which wrap the backend. It looks for the variable when it is imported.
 cat >"$work/program.py" <<'END_OF_PROGRAM'
 import torch
 import torch.distributed as dist

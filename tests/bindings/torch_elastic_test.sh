@@ -11,8 +11,8 @@ run() {
     grep '^step' "$work/log"
 }
 
-wanted=$(run "$python" -W ignore "$example" --steps 40)
+wanted=$(run "${forked[@]}" -W ignore "$example" --steps 40)
 [[ $(wc -l <<<"$wanted") == 4 ]] || { echo "no losses: $wanted"; exit 1; }
-found=$(run --spares 2 --restarts 0 "$python" -W ignore "$example" --steps 40 --fault 5:1 --fault 23:0)
+found=$(run --spares 2 --restarts 0 "${forked[@]}" -W ignore "$example" --steps 40 --fault 5:1 --fault 23:0)
 grep -q '^ranks died: 2, processes joined: 2' "$work/log" || { cat "$work/log"; exit 1; }
 [[ $found == "$wanted" ]] || { diff <(echo "$wanted") <(echo "$found"); exit 1; }

@@ -5,8 +5,8 @@
 source "${TUTTI_ROOT:?}/tests/bindings/torch.sh"
 
 tests=$TUTTI_ROOT/bindings/torch/tests
-"${TUTTI_BIN:?}/tutti-run" -n 2 "$python" "$tests/futures_test.py"
-"$python" "$tests/rounds_test.py"
-"$TUTTI_BIN/tutti-run" -n 2 "$python" -W ignore "$tests/hooks_test.py"
-"$TUTTI_BIN/tutti-run" -n 2 "$python" -W ignore "$tests/local_test.py"
-"$TUTTI_BIN/tutti-run" -n 3 "$python" -W ignore "$tests/server_test.py"
+"${TUTTI_BIN:?}/tutti-run" -n 2 "${forked[@]}" "$tests/futures_test.py"
+"${forked[@]}" "$tests/rounds_test.py"
+"$TUTTI_BIN/tutti-run" -n 2 "${forked[@]}" -W ignore "$tests/hooks_test.py"
+"$TUTTI_BIN/tutti-run" -n 2 "${forked[@]}" -W ignore "$tests/local_test.py"
+"$TUTTI_BIN/tutti-run" -n 3 "$python" -W ignore "$tests/server_test.py" # it sets what PyTorch reads when it is imported

@@ -3,11 +3,13 @@
 #
 # Some versions of torchrun --standalone have a port of their own, and a second one would take the store of the first.
 # ctest: label=nosan label=once timeout=900 lock=torchrun first needs=wheel
+# shellcheck disable=SC2034 # it is for torch.sh
+torch_modules=(torch.distributed.fsdp torch.distributed.tensor)
 # shellcheck source=tests/bindings/torch.sh
 source "${TUTTI_ROOT:?}/tests/bindings/torch.sh"
 
 torch_find_ways
-"$python" -W ignore "$TUTTI_ROOT/bindings/torch/tests/build_test.py"
+"${forked[@]}" -W ignore "$TUTTI_ROOT/bindings/torch/tests/build_test.py"
 
 # A program says init_process_group("tutti") and nothing else, also where PyTorch looks for no entry points.
 cat >program.py <<'END_OF_PROGRAM'
@@ -25,7 +27,7 @@ said=$(TUTTI_TORCH_BACKEND=${ways[0]} tutti-run -n 2 --no-prefix \
     bash -c 'TORCH_DEVICE_BACKEND_AUTOLOAD=$RANK exec "$@"' bash "$python" -W ignore program.py)
 [[ $said == $'tutti [2.0, 2.0, 2.0]\ntutti [2.0, 2.0, 2.0]' ]] || { echo "the program says: $said"; exit 1; }
 
-group_test=("$python" "$TUTTI_ROOT/bindings/torch/tests/group_test.py")
+group_test=("${forked[@]}" "$TUTTI_ROOT/bindings/torch/tests/group_test.py")
 if [[ ${#ways[@]} == 2 ]]; then
     # Ranks of both ways in one job.
     # shellcheck disable=SC2016 # the ranks' shells are to know their numbers
@@ -37,11 +39,11 @@ if [[ ${#ways[@]} == 1 || ${TUTTI_LONG:-} == 1 ]]; then
 fi
 # Debian's PyTorch beside a newer one: the same wheel serves both.
 version='import torch; print(torch.__version__)'
-if older=$(/usr/bin/python3 -W ignore -c "import numpy; $version" 2>/dev/null) && [[ $older != "$("$python" -W ignore -c "$version")" ]]; then
-    PYTHONPATH=$(echo "$wheel"/venv/lib/python3*/site-packages) tutti-run -n 3 /usr/bin/python3 "${group_test[@]:1}"
+if older=$(/usr/bin/python3 -W ignore -c "import numpy; $version" 2>/dev/null) && [[ $older != "$("${forked[@]}" -W ignore -c "$version")" ]]; then
+    PYTHONPATH=$(echo "$wheel"/venv/lib/python3*/site-packages) tutti-run -n 3 /usr/bin/python3 "${group_test[@]: -1}"
 fi
 
-TUTTI_TORCH_BACKEND=${ways[0]} tutti-run -n 2 "$python" "$TUTTI_ROOT/bindings/torch/tests/encodings_test.py"
+TUTTI_TORCH_BACKEND=${ways[0]} tutti-run -n 2 "${forked[@]}" "$TUTTI_ROOT/bindings/torch/tests/encodings_test.py"
 
 scripts=(ddp zero uneven_all_to_all)
 # PyTorch 1.13 with Python 3.11, as in Debian 12, does not understand numbers for where output goes that are its own defaults.
@@ -57,7 +59,7 @@ scripts=("${scripts[@]/%/.py}")
 
 # Lines "script step N loss X" of a backend, in the order of the scripts.
 losses() {
-    "$python" -W ignore -m torch.distributed.run "${output[@]}" --standalone --nproc_per_node 2 \
+    "${forked[@]}" -W ignore -m torch.distributed.run "${output[@]}" --standalone --nproc_per_node 2 --no_python "${forked[@]}" -W ignore \
         "$TUTTI_ROOT/bindings/torch/tests/run_scripts.py" "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
     grep -o '[a-z_]*\.py: step.*' "$work/log"
 }

@@ -20,3 +20,21 @@ export PYTHONDONTWRITEBYTECODE=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
+
+# import_once PYTHON MODULE...: sets `forked`, which runs a program in place of this Python, in a process that has these modules from its
+# start (tests/bindings/import_once.py). To import PyTorch or TensorFlow takes seconds of CPU, and tests start many ranks. One start of
+# each kind stays as users have it.
+import_once() {
+    local script=$TUTTI_ROOT/tests/bindings/import_once.py socket
+    socket=$(mktemp -u -p "$work" imported.XXXX)
+    "$1" -W ignore "$script" serve "$socket" "${@:2}" &
+    local server=$!
+    until [[ -S $socket ]]; do
+        if ! kill -0 "$server" 2>/dev/null; then # it says why
+            forked=("$1")
+            return
+        fi
+        sleep 0.05
+    done
+    forked=("$1" -I -S "$script" run "$socket")
+}

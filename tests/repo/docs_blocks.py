@@ -18,6 +18,7 @@ A block of text right behind a C or shell block is its output, without what goes
 any order; "..." in a line stands for anything.  A C block that calls a function of the header that the library does not have is skipped, and
 that is said; so is a Python block where NumPy, or PyTorch if it needs that, is not here.
 """
+import functools
 import os
 import re
 import subprocess
@@ -92,6 +93,16 @@ def ranks_of(rest):
     """What a mark says behind "run": the number of ranks, and what comes before the block."""
     match = re.match(r" ?(\d*)(?:: (.*))?$", rest)
     return int(match.group(1) or 1), match.group(2) or ""
+
+
+@functools.lru_cache(None)
+def python_with(modules):
+    """A Python that has them, or None."""
+    for python in (os.environ.get("TUTTI_TORCH_PYTHON"), sys.executable):
+        if python and subprocess.run([python, "-W", "ignore", "-c", "import " + modules],
+                                     stderr=subprocess.DEVNULL, check=False).returncode == 0:
+            return python
+    return None
 
 
 class Runner:
@@ -183,8 +194,7 @@ class Runner:
         ranks, statements = ranks_of(rest)
         text = statements + "\n" + block.text
         modules = ["numpy", *(["torch.distributed"] if re.search(r"\btorch\b", text) else [])]
-        python = next((p for p in (os.environ.get("TUTTI_TORCH_PYTHON"), sys.executable) if p and subprocess.run(
-            [p, "-W", "ignore", "-c", "import " + ",".join(modules)], stderr=subprocess.DEVNULL, check=False).returncode == 0), None)
+        python = python_with(",".join(modules))
         if python is None:
             self.skipped += 1
             self.say(block, "skipped: no Python has " + " and ".join(modules))

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "tests/kit/cases.h"
 #include "tests/kit/scratch.h"
 #include "tests/worlds/ranks.h"
 #include "tutti/train/elastic.h"
@@ -237,7 +238,6 @@ int main(void)
     setenv("TUTTI_SECRET", "the secret of this test, which nobody guesses", 1);
     setenv("TUTTI_SOCKET_IFNAME", "lo", 0);
     endings = ranks_share(sizeof *endings);
-    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_late_rank_is_put_out_and_the_others_go_on),
         cmocka_unit_test(a_process_takes_the_place_of_a_late_rank),
@@ -247,5 +247,5 @@ int main(void)
         cmocka_unit_test(a_rank_that_stops_for_less_than_the_deadline_stays),
         cmocka_unit_test(without_a_policy_nobody_is_put_out),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }
