@@ -1,9 +1,11 @@
 #include "elastic_sick.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/rank_list.h"
 #include "base/sized.h"
 #include "elastic_table.h"
 #include "os/clock.h"
@@ -240,6 +242,17 @@ static enum tutti_status gather(struct tutti_elastic *e, uint8_t *all)
     return status;
 }
 
+static const char *why(enum tutti_cause cause)
+{
+    switch (cause) {
+    case TUTTI_CAUSE_LATE: return "it comes late, or not at all";
+    case TUTTI_CAUSE_STALLED: return "it does not run, or does not answer";
+    case TUTTI_CAUSE_CORRUPT: return "its data arrives changed";
+    case TUTTI_CAUSE_DEVICE: return "its GPU has failed";
+    default: return "it is sick";
+    }
+}
+
 static void log_choice(const struct tutti_elastic *e, const uint8_t *all)
 {
     const struct elastic_sick *const sick = e->sick;
@@ -281,7 +294,29 @@ enum tutti_status elastic_sick_choose(struct tutti_elastic *e)
         return error_set(TUTTI_PROC_FAILED, "tutti_elastic_begin: a rank lacks the verdicts");
     if (sick->chosen_count == 0 || found != e->place.rank) return TUTTI_OK;
     sick->chosen_count = 0;
-    return error_set(TUTTI_EXCLUDED, "tutti_elastic_begin: the others put rank %d out", found);
+    return error_set(TUTTI_EXCLUDED, "tutti_elastic_begin: the others put rank %d out: %s", found,
+                     why(cause));
+}
+
+/* The lowest rank that goes on says so. */
+static void log_put_out(const struct tutti_elastic *e)
+{
+    const struct elastic_sick *const sick = e->sick;
+    const bool may_replace = e->store.set != NULL && e->options.replace_wait_ns > 0;
+    struct rank_list ranks = RANK_LIST_EMPTY;
+    char waits[80] = "";
+    int lowest = 0;
+    for (int i = 0; i < sick->chosen_count; i++) {
+        rank_list_add(&ranks, sick->chosen[i]);
+        lowest += sick->chosen[i] == lowest; /* in order */
+    }
+    if (e->place.rank != lowest) return;
+    if (may_replace)
+        snprintf(waits, sizeof waits, ", and waits for a process in its place, for %.3g s at most",
+                 (double)e->options.replace_wait_ns * 1e-9);
+    log_write(LOG_WARN, "elastic: puts rank%s %s out in step %llu, because %s%s",
+              ranks.count > 1 ? "s" : "", ranks.text, (unsigned long long)e->progress.step,
+              why(sick->cause), waits);
 }
 
 enum tutti_status elastic_sick_put_out(struct tutti_elastic *e, struct tutti_comm **comm)
@@ -291,6 +326,7 @@ enum tutti_status elastic_sick_put_out(struct tutti_elastic *e, struct tutti_com
     const int count = sick->chosen_count;
     options.reason = "policy of the elastic loop";
     options.cause = sick->cause;
+    log_put_out(e);
     sick->chosen_count = 0;
     return tutti_comm_exclude(e->comm, sick->chosen, count, &options, comm);
 }

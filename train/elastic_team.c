@@ -100,7 +100,9 @@ static enum tutti_status mend_without(struct tutti_elastic *e)
     e->choice_is_due = false; /* not all may have agreed that one is */
     TRY(elastic_sick_put_out(e, &comm));
     TRY(take(e, comm));
-    return add_one(e);
+    TRY(add_one(e));
+    if (e->place.rank == 0) log_write(LOG_WARN, "elastic: goes on with %d ranks", e->place.size);
+    return TUTTI_OK;
 }
 
 /* The communicator that takes the place of one that has lost ranks. */

@@ -92,7 +92,12 @@ tutti_comm_exclude(struct tutti_comm *comm, const int *ranks, int rank_count,
  * on all ranks: all that have come may call tutti_comm_exclude with this list and *cause. *sick_count is 0 if there
  * was no majority for it. EXCLUDED: the others found the calling rank sick, or have put it out. Further: MINORITY,
  * NO_MEMORY, INVALID_BUFFER (an argument is NULL). sick: room for as many numbers as comm has ranks. Blocks for three
- * timeouts and some seconds at most; one thread at a time. */
+ * timeouts and some seconds at most, and three times as long if missing ranks come while the others vote: then all muster
+ * again. One thread at a time.
+ *
+ * From then on tutti_comm_shrink, tutti_comm_exclude, tutti_comm_replace and tutti_comm_grow of comm go on without ranks
+ * that do not run, or do not answer, when these have had the communicator's timeout to come. Such a rank gets PROC_FAILED
+ * or MINORITY. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_muster(struct tutti_comm *comm, uint64_t *word,
                                                              int *sick, int *sick_count,
                                                              enum tutti_cause *cause);

@@ -130,11 +130,21 @@ static enum tutti_status look_for_the_left(struct roster *roster)
     return gone(roster, roster->ranks[i], "left the communicator without joining");
 }
 
+/* Survivors alone; not where a rank has given the meeting up. */
+static enum tutti_status look_for_the_sick(const struct roster *roster)
+{
+    struct health *const health = &roster->parent->health;
+    const uint64_t now_ns = clock_now_ns();
+    if (!roster->are_survivors) return TUTTI_OK;
+    const int ahead = agree_gone_ahead(health, now_ns);
+    if (ahead >= 0) return gone(roster, ahead, "could not meet the others");
+    const int sick = agree_sick_at_meeting(health, roster->ranks, roster->size, now_ns);
+    return sick < 0 ? TUTTI_OK : gone(roster, sick, "does not run, or does not answer");
+}
+
 static enum tutti_status look_for_the_gone(struct roster *roster)
 {
-    const int ahead =
-        roster->are_survivors ? agree_gone_ahead(&roster->parent->health, clock_now_ns()) : -1;
-    if (ahead >= 0) return gone(roster, ahead, "could not meet the others");
+    TRY(look_for_the_sick(roster));
     TRY(look_for_the_dead(roster));
     TRY(look_at_parent(roster));
     return look_for_the_left(roster);

@@ -21,7 +21,9 @@ enum {
     NAP_NS = 50000,
     SETTLING_NS = 1000000000,
     STALL_NS = 100000000, /* no more than this counts of the time between two looks */
-    LOOK_NS = 5000000     /* between looks at who is there */
+    PAUSE_NS =
+        1000000000, /* nor this at deadlines: all ranks of a host may stand still, and then go on */
+    LOOK_NS = 5000000 /* between looks at who is there */
 };
 /* A rank that reaches too few others for so long is on the side of a partition that does not go
  * on. */
@@ -43,6 +45,18 @@ int agree_gone_ahead(struct health *health, uint64_t now_ns)
     return rank;
 }
 
+int agree_sick_at_meeting(struct health *health, const int *ranks, int count, uint64_t now_ns)
+{
+    struct recovery *const recovery = health->recovery;
+    int rank = -1;
+    if (recovery == NULL || !recovery->has_mustered || !domain_try_lock(&health->team->domain))
+        return -1;
+    if (absence_begin_meeting(recovery, health->team->settings.timeout_ns) == TUTTI_OK)
+        rank = absence_find(recovery, ranks, count, now_ns);
+    health_unlock(health);
+    return rank;
+}
+
 struct wish {
     const char *function;
     uint64_t word;
@@ -51,13 +65,25 @@ struct wish {
     const struct agree_without *without; /* NULL: nobody is excluded */
     const uint64_t *among;               /* ranks that are waited for; NULL: all */
     const uint64_t *patience_ns;         /* of a muster; NULL: it is none */
+    bool may_muster;                     /* see agree_without_sick */
     uint64_t more_ns;                    /* than the communicator's timeout, until it is given up */
 };
 
+/* Whether it goes on without ranks that do not run, although it is no muster itself. */
+static bool goes_on(const struct recovery *recovery, const struct wish *wish)
+{
+    return wish->needs_all || (wish->may_muster && recovery->has_mustered);
+}
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+    return a < UINT64_MAX - b ? a + b : UINT64_MAX;
+}
+
 static uint64_t limit_ns(const struct health *health, const struct wish *wish)
 {
-    const uint64_t timeout_ns = health->team->settings.timeout_ns;
-    return timeout_ns < UINT64_MAX - wish->more_ns ? timeout_ns + wish->more_ns : UINT64_MAX;
+    const uint64_t limit_ns = sum(health->team->settings.timeout_ns, wish->more_ns);
+    return goes_on(health->recovery, wish) ? sum(limit_ns, GRACE_NS) : limit_ns;
 }
 
 static enum tutti_status begin(struct recovery *recovery, const struct wish *wish)
@@ -202,18 +228,22 @@ static enum tutti_status fail(const struct recovery *recovery, const struct wish
 static enum tutti_status wait_for_decision(struct health *health, struct recovery *recovery,
                                            const struct wish *wish)
 {
-    const uint64_t begin_ns = clock_now_ns();
-    uint64_t quorum_ns = begin_ns; /* when there last was one to hope for */
+    uint64_t looked_ns = clock_now_ns(), waited_ns = 0;
+    uint64_t hopeless_ns = 0; /* since there last was a quorum to hope for */
     for (;;) {
         const uint64_t now = clock_now_ns();
+        const uint64_t passed_ns = now - looked_ns < PAUSE_NS ? now - looked_ns : PAUSE_NS;
+        looked_ns = now;
+        waited_ns += passed_ns;
+        hopeless_ns += passed_ns;
         pass(recovery, now);
         if (agreement_state(recovery->current) != AGREEMENT_RUNNING) return TUTTI_OK;
-        if (agreement_may_decide(recovery->current)) quorum_ns = now;
+        if (agreement_may_decide(recovery->current)) hopeless_ns = 0;
         if (is_pointless(recovery, wish, now)) {
             agreement_give_up(recovery->current);
             return TUTTI_OK;
         }
-        if (now - begin_ns > limit_ns(health, wish) || now - quorum_ns > CUT_OFF_NS) {
+        if (waited_ns > limit_ns(health, wish) || hopeless_ns > CUT_OFF_NS) {
             recovery->awaited = agreement_awaited(recovery->current);
             agreement_give_up(recovery->current);
             return TUTTI_OK;
@@ -242,8 +272,15 @@ static void note_end(struct recovery *recovery)
 
 static enum tutti_status begin_muster(struct recovery *recovery, const struct wish *wish)
 {
-    if (wish->patience_ns != NULL) return absence_begin(recovery, *wish->patience_ns);
-    absence_end(recovery);
+    const uint64_t timeout_ns = recovery->health->team->settings.timeout_ns;
+    absence_end(recovery); /* of what was before */
+    const uint64_t patience_ns = absence_has_given_up(recovery) ? 0 : timeout_ns;
+    if (wish->patience_ns != NULL) {
+        recovery->has_mustered = true;
+        return absence_begin(recovery, *wish->patience_ns, timeout_ns);
+    }
+    if (goes_on(recovery, wish)) /* without memory for it, it waits */
+        (void)absence_begin(recovery, patience_ns, UINT64_MAX);
     return TUTTI_OK;
 }
 
@@ -292,7 +329,9 @@ enum tutti_status agree_later(struct health *health, const char *function, uint6
                               uint64_t more_ns, struct agreed *result)
 {
     return agree_with(
-        health, &(struct wish){.function = function, .word = word, .more_ns = more_ns}, result);
+        health,
+        &(struct wish){.function = function, .word = word, .may_muster = true, .more_ns = more_ns},
+        result);
 }
 
 enum tutti_status agree_on_all(struct health *health, const char *function, const uint64_t *voters,
@@ -308,10 +347,13 @@ enum tutti_status agree_among(struct health *health, const char *function, uint6
                               const uint64_t *among, const struct agree_without *without,
                               struct agreed *result)
 {
-    return agree_with(
-        health,
-        &(struct wish){.function = function, .word = word, .without = without, .among = among},
-        result);
+    return agree_with(health,
+                      &(struct wish){.function = function,
+                                     .word = word,
+                                     .without = without,
+                                     .among = among,
+                                     .may_muster = true},
+                      result);
 }
 
 enum tutti_status agree_without_sick(struct health *health, const char *function, uint64_t word,
@@ -327,7 +369,8 @@ enum tutti_status agree_without_sick(struct health *health, const char *function
                       result);
 }
 
-/* Waits until this rank has an opinion, or for GRACE_NS. A missing rank has none. */
+/* Waits until this rank has an opinion, or for GRACE_NS; or for a moment, where a missing rank has come after all. A missing
+ * rank has no opinion. */
 static enum tutti_status wait_for_evidence(struct health *health, const uint64_t *set,
                                            enum muster_opinion *opinion, bool *has_stalled)
 {
@@ -339,8 +382,9 @@ static enum tutti_status wait_for_evidence(struct health *health, const uint64_t
         pass(recovery, now_ns);
         *opinion = absence_opinion(recovery, set);
         *has_stalled = absence_has_stalled(recovery, set);
+        const uint64_t limit_ns = absence_has_come(recovery, set) ? SETTLING_NS : GRACE_NS;
         health_unlock(health);
-        if (*opinion != MUSTER_UNSURE || now_ns - begin_ns > GRACE_NS ||
+        if (*opinion != MUSTER_UNSURE || now_ns - begin_ns > limit_ns ||
             !rank_set_has(set, health->team->rank))
             return TUTTI_OK;
     }
@@ -349,7 +393,8 @@ static enum tutti_status wait_for_evidence(struct health *health, const uint64_t
 enum tutti_status agree_on_missing(struct health *health, const char *function, const uint64_t *set,
                                    enum muster_opinion *opinion, bool *has_stalled)
 {
-    struct wish wish = {.function = function, .among = set, .more_ns = 2 * GRACE_NS};
+    struct wish wish = {
+        .function = function, .among = set, .may_muster = true, .more_ns = 2 * GRACE_NS};
     struct agreed agreed;
     TRY(wait_for_evidence(health, set, opinion, has_stalled));
     wish.word = muster_word(set, health->team->rank, *opinion);
@@ -374,6 +419,7 @@ enum tutti_status agree_enter(struct health *health, const char *function)
     health_unlock(health);
     if (status != TUTTI_OK) return status;
     if (atomic_compare_exchange_strong(&recovery->within, &other, function)) {
+        absence_forget(recovery);
         set_agrees(health, 1);
         return TUTTI_OK;
     }

@@ -48,7 +48,12 @@ enum tutti_status agree_among(struct health *health, const char *function, uint6
                               const uint64_t *among, const struct agree_without *without,
                               struct agreed *result);
 /* agree() for a muster (membership/muster.h): it goes on without ranks that are sick, and is decided at the latest
- * when it has waited for patience_ns, two timeouts of the communicator and some seconds. */
+ * when it has waited for patience_ns, two timeouts of the communicator and some seconds.
+ *
+ * From the first muster of a communicator on, agree_later and agree_among, too, go on without ranks that do not run, or do not
+ * answer, when these have had the communicator's timeout to come; and agree_on_all always does. Without a majority of ranks
+ * that have come they end with TIMEOUT, some seconds later than otherwise. Here nobody votes on it: as always, the rank
+ * that leads an agreement decides whom it reaches, and no two ranks decide differently. */
 enum tutti_status agree_without_sick(struct health *health, const char *function, uint64_t word,
                                      uint64_t patience_ns, struct agreed *result);
 /* After that, among the ranks of its set: their common opinion of the missing ranks. Blocks until this rank has
@@ -67,6 +72,10 @@ void agree_exit(struct health *health);
  * for some. A rank that was stopped between two looks has not waited for that long: it may find
  * the reason first. */
 int agree_gone_ahead(struct health *health, uint64_t now_ns);
+/* While survivors meet, on a communicator that has mustered: the first of these ranks that does not run, or does not
+ * answer, and has had the communicator's timeout for the meeting; -1: none is known. Looks at them, from the first call
+ * of a meeting on. */
+int agree_sick_at_meeting(struct health *health, const int *ranks, int count, uint64_t now_ns);
 /* Before this rank leaves, and so answers no more: sends the last decision once more. */
 void agree_leave(struct health *health);
 

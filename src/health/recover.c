@@ -165,9 +165,13 @@ void recover_read_rings(struct recovery *recovery)
     for (int i = 0; i < team_local_size(health->team); i++) {
         const int rank = team_local_rank(health->team, i);
         if (rank == health->team->rank) continue;
-        while (control_ring_read(&health->control_rings[i], &recovery->others[rank].read,
-                                 health->team->rank, bytes, &byte_count))
+        struct control_ring *const ring = &health->control_rings[i];
+        uint64_t *const read = &recovery->others[rank].read;
+        for (int n = 0; n < CONTROL_RING_KEPT;
+             n++) { /* a rank that writes on and on is heard later */
+            if (!control_ring_read(ring, read, health->team->rank, bytes, &byte_count)) break;
             hear(recovery, rank, bytes, byte_count);
+        }
     }
 }
 

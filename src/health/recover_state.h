@@ -65,6 +65,7 @@ struct recovery {
     uint64_t ahead_ns, behind_ns;
     int ahead;
     struct absence *absence; /* of musters (health/absence.h); NULL: there was none */
+    bool has_mustered;       /* so other agreements go on without ranks that do not run, too */
     struct other others[];   /* one per rank */
 };
 

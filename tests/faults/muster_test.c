@@ -1,8 +1,9 @@
 /* A muster goes on without ranks that do not come, and says which of them are sick: stopped ranks and ranks that hang,
- * not ranks that wait for these, nor dead ranks.
+ * not ranks that wait for these, nor dead ranks. After it, survivors meet without ranks that stop, too.
  *
  * ctest: label=once timeout=300 waits
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -105,21 +106,26 @@ static int take_part(struct tutti_comm *comm, int rank, int size, uint64_t seed,
     return bad;
 }
 
-/* On one host, and where each rank takes itself to be on a host of its own. How many ranks ended badly. */
-static void run(struct setting setting, int bad, int named)
+/* On one host, or where each rank takes itself to be on a host of its own. How many ranks ended badly. */
+static int run_on(int hosts, ranks_function *function, void *context)
 {
     const struct ranks_options options = {.kind = RANKS_PROCESSES, .deadline_ms = 100000};
     char seconds[16];
-    if (ranks_are_threads()) skip();
     snprintf(seconds, sizeof seconds, "%d", TIMEOUT_S);
+    memset(endings, 0, sizeof *endings);
+    setenv("TUTTI_TIMEOUT", seconds, 1);
+    if (hosts > 1) setenv("TUTTI_TEST_HOSTS", "4", 1);
+    const int count = ranks_run(SIZE, &options, function, context);
+    unsetenv("TUTTI_TEST_HOSTS");
+    unsetenv("TUTTI_TIMEOUT");
+    return count;
+}
+
+static void run(struct setting setting, int bad, int named)
+{
+    if (ranks_are_threads()) skip();
     for (int hosts = 1; hosts <= SIZE; hosts += SIZE - 1) {
-        memset(endings, 0, sizeof *endings);
-        setenv("TUTTI_TIMEOUT", seconds, 1);
-        if (hosts > 1) setenv("TUTTI_TEST_HOSTS", "4", 1);
-        const int count = ranks_run(SIZE, &options, take_part, &setting);
-        unsetenv("TUTTI_TEST_HOSTS");
-        unsetenv("TUTTI_TIMEOUT");
-        assert_int_equal(count, bad);
+        assert_int_equal(run_on(hosts, take_part, &setting), bad);
         assert_int_equal(atomic_load(&endings->named), named);
         assert_int_equal(atomic_load(&endings->timed_out), named);
         assert_int_equal(atomic_load(&endings->others_named), 0);
@@ -157,6 +163,108 @@ static void a_dead_rank_is_not_sick(void **state)
     run((struct setting){DIES, false}, 1, 0);
 }
 
+/* ---------------------------------------------------------------------------- several at once */
+
+struct twin {
+    struct tutti_comm *comm;
+    enum tutti_status status;
+    int sick[SIZE], sick_count;
+};
+
+static void *muster_twin(void *of)
+{
+    struct twin *const twin = of;
+    enum tutti_cause cause;
+    uint64_t word = 1;
+    twin->status = tutti_comm_muster(twin->comm, &word, twin->sick, &twin->sick_count, &cause);
+    return NULL;
+}
+
+/* Two threads of each rank muster a communicator and one that was made from it, whose ranks have other numbers. */
+static int muster_both(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct twin twins[2] = {{.comm = comm}, {0}};
+    pthread_t threads[2];
+    (void)seed, (void)context;
+    RANKS_EXPECT(tutti_comm_split(comm, 0, size - rank, NULL, &twins[1].comm) == TUTTI_OK);
+    if (rank == VICTIM) {
+        atomic_store(&endings->victim, getpid());
+        raise(SIGSTOP);
+        RANKS_EXPECT(tutti_comm_free(twins[1].comm) == TUTTI_OK);
+        return 0;
+    }
+    for (int i = 0; i < 2; i++)
+        RANKS_EXPECT(pthread_create(&threads[i], NULL, muster_twin, &twins[i]) == 0);
+    for (int i = 0; i < 2; i++) RANKS_EXPECT(pthread_join(threads[i], NULL) == 0);
+    if (atomic_fetch_add(&endings->done, 1) + 1 == SIZE - 1)
+        kill(atomic_load(&endings->victim), SIGCONT);
+    for (int i = 0; i < 2; i++) {
+        RANKS_EXPECT(twins[i].status == TUTTI_TIMEOUT && twins[i].sick_count == 1);
+        RANKS_EXPECT(twins[i].sick[0] == (i == 0 ? VICTIM : size - 1 - VICTIM));
+    }
+    RANKS_EXPECT(tutti_comm_free(twins[1].comm) == TUTTI_OK);
+    return 0;
+}
+
+static void two_musters_at_once_find_the_same_rank(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    for (int hosts = 1; hosts <= SIZE; hosts += SIZE - 1)
+        assert_int_equal(run_on(hosts, muster_both, NULL), 0);
+}
+
+/* ------------------------------------------------------------------------------------ what follows */
+
+/* Rank 1 dies. The victim stops when the others have noticed that, before it meets them. */
+static int meet_without_it(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    const bool musters = *(const bool *)context;
+    struct tutti_comm *smaller = NULL;
+    int sick[SIZE], sick_count;
+    enum tutti_cause cause;
+    uint64_t word = 1;
+    int32_t one = 1;
+    (void)size, (void)seed;
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (rank == 1) raise(SIGKILL);
+    RANKS_EXPECT(tutti_allreduce(&one, &one, 1, TUTTI_INT32, TUTTI_SUM, comm) == TUTTI_PROC_FAILED);
+    RANKS_EXPECT((musters ? tutti_comm_muster(comm, &word, sick, &sick_count, &cause)
+                          : tutti_comm_agree(comm, &word)) == TUTTI_PROC_FAILED);
+    if (rank == VICTIM) {
+        atomic_store(&endings->victim, getpid());
+        raise(SIGSTOP);
+        const enum tutti_status late = tutti_comm_shrink(comm, NULL, &smaller);
+        if (musters) RANKS_EXPECT(late == TUTTI_PROC_FAILED || late == TUTTI_MINORITY);
+        return late == TUTTI_OK ? tutti_comm_free(smaller) != TUTTI_OK : 0;
+    }
+    const enum tutti_status status = tutti_comm_shrink(comm, NULL, &smaller);
+    if (atomic_fetch_add(&endings->done, 1) + 1 == SIZE - 2)
+        kill(atomic_load(&endings->victim), SIGCONT);
+    RANKS_EXPECT(status == (musters ? TUTTI_OK : TUTTI_TIMEOUT));
+    if (!musters) return 0;
+    one = 1;
+    RANKS_EXPECT(tutti_allreduce(&one, &one, 1, TUTTI_INT32, TUTTI_SUM, smaller) == TUTTI_OK);
+    RANKS_EXPECT(one == SIZE - 2);
+    RANKS_EXPECT(tutti_comm_free(smaller) == TUTTI_OK);
+    return 0;
+}
+
+static void after_a_muster_survivors_meet_without_a_rank_that_stops(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    for (int hosts = 1; hosts <= SIZE; hosts += SIZE - 1)
+        assert_int_equal(run_on(hosts, meet_without_it, &(bool){true}), 1); /* the rank that died */
+}
+
+static void without_a_muster_it_is_waited_for(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    assert_int_equal(run_on(1, meet_without_it, &(bool){false}), 1);
+}
+
 int main(void)
 {
     setenv("TUTTI_SECRET", "the secret of this test, which nobody guesses", 1);
@@ -169,6 +277,9 @@ int main(void)
         cmocka_unit_test(a_rank_that_waits_for_it_is_not),
         cmocka_unit_test(a_rank_that_hangs_is_sick),
         cmocka_unit_test(a_dead_rank_is_not_sick),
+        cmocka_unit_test(two_musters_at_once_find_the_same_rank),
+        cmocka_unit_test(after_a_muster_survivors_meet_without_a_rank_that_stops),
+        cmocka_unit_test(without_a_muster_it_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

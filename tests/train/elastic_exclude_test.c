@@ -23,6 +23,7 @@
 enum {
     FOUNDERS = 4,
     VICTIM = 2,
+    KILLED = 1, /* where the victim stops while the others meet */
     BEGIN = 10,
     STEPS = 600,
     LATE_MS = 1000,
@@ -32,13 +33,14 @@ enum {
 static const uint64_t SECOND = 1000000000u;
 static char folder[SCRATCH_BYTES];
 
-enum sickness { LATE, STOPPED, PAUSED };
+enum sickness { LATE, STOPPED, PAUSED, STOPS_LATER };
 
 struct setting {
     enum sickness sickness;
     int joiners;
     bool has_policy;
-    bool waits; /* for a process that does not come, for longer than calls */
+    bool waits;   /* for a process that does not come, for longer than calls */
+    int after_ms; /* STOPS_LATER: the time from the call that failed because another rank died */
 };
 
 /* Shared by all processes. */
@@ -57,7 +59,9 @@ static enum tutti_status open_loop(const struct setting *setting, int process, i
     const struct tutti_elastic_array array = {"state", TUTTI_ELASTIC_REPLICATED, TUTTI_INT64, COUNT,
                                               state};
     const bool joins = process >= FOUNDERS;
-    comm.timeout_ns = (setting->sickness == STOPPED ? 5 : 60) * SECOND;
+    static const uint64_t timeouts_s[] = {
+        [LATE] = 60, [STOPPED] = 5, [PAUSED] = 60, [STOPS_LATER] = 3};
+    comm.timeout_ns = timeouts_s[setting->sickness] * SECOND;
     comm.init_timeout_ns = 60 * SECOND;
     comm.rank = joins ? -1 : process;
     comm.size = joins ? -1 : FOUNDERS;
@@ -72,13 +76,13 @@ static enum tutti_status open_loop(const struct setting *setting, int process, i
     return tutti_elastic_open(&array, 1, &options, elastic);
 }
 
-/* A process of its own lets this one go on after a while. */
-static void wake_later(void)
+/* A process of its own sends this one a signal after a while. */
+static void signal_later(int number, unsigned after_ms)
 {
     const pid_t self = getpid();
     if (fork() != 0) return;
-    ranks_nap_ms(PAUSE_MS);
-    if (getppid() == self) kill(self, SIGCONT);
+    ranks_nap_ms(after_ms);
+    if (getppid() == self) kill(self, number);
     _exit(0);
 }
 
@@ -89,15 +93,36 @@ static void be_sick(const struct setting *setting)
     const bool is_first = atomic_exchange(&endings->is_struck, 1) == 0;
     atomic_store(&endings->victim, getpid());
     if (setting->sickness == LATE) ranks_nap_ms(LATE_MS);
-    if (setting->sickness == PAUSED && is_first) wake_later();
+    if (setting->sickness == PAUSED && is_first) signal_later(SIGCONT, PAUSE_MS);
     if (setting->sickness != LATE && is_first) raise(SIGSTOP);
+}
+
+/* A step did not count, because another rank died: the victim stops before it meets the others, or soon after. */
+static void stop_later(const struct setting *setting)
+{
+    if (atomic_exchange(&endings->is_struck, 1) != 0) return;
+    atomic_store(&endings->victim, getpid());
+    if (setting->after_ms > 0)
+        signal_later(SIGSTOP, (unsigned)setting->after_ms);
+    else
+        raise(SIGSTOP);
+}
+
+static void strike(const struct setting *setting, int process, uint64_t step)
+{
+    if (step < BEGIN) return;
+    if (setting->sickness == STOPS_LATER && process == KILLED) raise(SIGKILL);
+    if (setting->sickness == STOPS_LATER) ranks_nap_ms(2); /* so that the loop is not over before */
+    if (setting->sickness != STOPS_LATER && process == VICTIM) be_sick(setting);
 }
 
 /* The last that ends lets a stopped process go on, so that it hears of it, too. */
 static void end(const struct setting *setting)
 {
-    const int left = FOUNDERS - 1 + setting->joiners;
-    if (atomic_fetch_add(&endings->others_left, 1) + 1 == left && setting->sickness == STOPPED)
+    const bool stops = setting->sickness == STOPPED || setting->sickness == STOPS_LATER;
+    const int lost = setting->sickness == STOPS_LATER ? 2 : 1,
+              left = FOUNDERS - lost + setting->joiners;
+    if (atomic_fetch_add(&endings->others_left, 1) + 1 == left && stops)
         kill(atomic_load(&endings->victim), SIGCONT);
 }
 
@@ -112,12 +137,14 @@ static enum tutti_status loop(struct tutti_elastic *elastic, const struct settin
         enum tutti_status status = tutti_elastic_begin(elastic, &step);
         if (status != TUTTI_OK) return status;
         if (step.is_over) break;
-        if (process == VICTIM && step.number >= BEGIN) be_sick(setting);
+        strike(setting, process, step.number);
         for (int i = 0; i < COUNT; i++) gradients[i] = (int64_t)step.number + i;
         status = tutti_allreduce(gradients, gradients, COUNT, TUTTI_INT64, TUTTI_MAX,
                                  tutti_elastic_comm(elastic));
         status = tutti_elastic_commit(elastic, status, &is_committed);
         if (status != TUTTI_OK) return status;
+        if (!is_committed && process == VICTIM && setting->sickness == STOPS_LATER)
+            stop_later(setting);
         for (int i = 0; is_committed && i < COUNT; i++) state[i] += gradients[i];
     }
     atomic_store(&endings->size_at_end, step.size);
@@ -159,7 +186,7 @@ static void run(struct setting setting)
     scratch_make(folder);
     const int bad = ranks_run(FOUNDERS + setting.joiners, &options, take_part, &setting);
     scratch_remove(folder);
-    assert_int_equal(bad, 0);
+    assert_int_equal(bad, setting.sickness == STOPS_LATER); /* the rank that is killed */
 }
 
 /* On one host, and where each rank takes itself to be on a host of its own. */
@@ -179,35 +206,35 @@ static void a_late_rank_is_put_out_and_the_others_go_on(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){LATE, 0, true, false});
+    run_in_both_places((struct setting){LATE, 0, true, false, 0});
 }
 
 static void a_process_takes_the_place_of_a_late_rank(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){LATE, 1, true, false});
+    run_in_both_places((struct setting){LATE, 1, true, false, 0});
 }
 
 static void a_stopped_rank_is_put_out_at_the_deadline(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){STOPPED, 0, true, false});
+    run_in_both_places((struct setting){STOPPED, 0, true, false, 0});
 }
 
 static void where_no_process_comes_for_longer_than_a_deadline_the_others_go_on(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){STOPPED, 0, true, true});
+    run_in_both_places((struct setting){STOPPED, 0, true, true, 0});
 }
 
 static void a_process_takes_the_place_of_a_stopped_rank(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){STOPPED, 1, true, false});
+    run_in_both_places((struct setting){STOPPED, 1, true, false, 0});
 }
 
 static void a_rank_that_stops_for_less_than_the_deadline_stays(void **state)
@@ -216,7 +243,7 @@ static void a_rank_that_stops_for_less_than_the_deadline_stays(void **state)
     if (ranks_are_threads()) skip();
     for (int hosts = 1; hosts <= FOUNDERS; hosts += FOUNDERS - 1) {
         if (hosts > 1) setenv("TUTTI_TEST_HOSTS", "4", 1);
-        run((struct setting){PAUSED, 0, true, false});
+        run((struct setting){PAUSED, 0, true, false, 0});
         unsetenv("TUTTI_TEST_HOSTS");
         assert_int_equal(atomic_load(&endings->excluded), 0);
         assert_int_equal(atomic_load(&endings->finished), FOUNDERS);
@@ -224,11 +251,28 @@ static void a_rank_that_stops_for_less_than_the_deadline_stays(void **state)
     }
 }
 
+/* The victim stops while the others meet, in one of the agreements or between them. It goes on when they are done, and has
+ * no part in the team. */
+static void a_rank_that_stops_while_the_others_meet_is_left_out(void **state)
+{
+    static const int after_ms[] = {0, 0, 2, 4, 8, 15};
+    (void)state;
+    if (ranks_are_threads()) skip();
+    for (size_t i = 0; i < sizeof after_ms / sizeof *after_ms; i++) {
+        const int joiners = i % 4 < 2 ? 0 : 2;
+        if (i % 2 != 0) setenv("TUTTI_TEST_HOSTS", "4", 1);
+        run((struct setting){STOPS_LATER, joiners, true, false, after_ms[i]});
+        unsetenv("TUTTI_TEST_HOSTS");
+        assert_int_equal(atomic_load(&endings->finished), FOUNDERS - 2 + joiners);
+        assert_int_equal(atomic_load(&endings->size_at_end), FOUNDERS - 2 + joiners);
+    }
+}
+
 static void without_a_policy_nobody_is_put_out(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    run((struct setting){STOPPED, 0, false, false});
+    run((struct setting){STOPPED, 0, false, false, 0});
     assert_int_equal(atomic_load(&endings->excluded), 0);
     assert_int_equal(atomic_load(&endings->timed_out), FOUNDERS - 1);
 }
@@ -245,6 +289,7 @@ int main(void)
         cmocka_unit_test(where_no_process_comes_for_longer_than_a_deadline_the_others_go_on),
         cmocka_unit_test(a_process_takes_the_place_of_a_stopped_rank),
         cmocka_unit_test(a_rank_that_stops_for_less_than_the_deadline_stays),
+        cmocka_unit_test(a_rank_that_stops_while_the_others_meet_is_left_out),
         cmocka_unit_test(without_a_policy_nobody_is_put_out),
     };
     return CASES_RUN_AT_ONCE(tests, 4);

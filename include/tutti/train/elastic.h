@@ -283,7 +283,7 @@ struct tutti_elastic_counters {
     uint64_t samples;  /* in them */
     uint64_t repeated; /* steps that did not count */
     uint64_t undone;   /* steps that counted, and were lost by going back to a checkpoint */
-    uint64_t failures; /* deaths of ranks that the team noticed */
+    uint64_t failures; /* deaths of ranks that the team noticed, and ranks that it put out */
     uint64_t replaced; /* processes that joined */
     uint64_t teams;    /* communicators, the first included */
     uint64_t checkpoints;
