@@ -154,6 +154,20 @@ bool crossing_fail_late(struct tutti_comm *comm, const struct call_request *requ
 
 /* -------------------------------------------------------------------------------------- waiting */
 
+/* Without what another thread, which has the domain, may be writing: call_begin. */
+static struct call_description described_at_start(const struct call_request *request)
+{
+    const struct call_description *const what = &request->call->what;
+    return (struct call_description){.collective = what->collective,
+                                     .dtype = what->dtype,
+                                     .op = what->op,
+                                     .root = what->root,
+                                     .count = what->count,
+                                     .started = what->started,
+                                     .varies = what->varies,
+                                     .purpose = what->purpose};
+}
+
 void crossing_wait(struct tutti_comm *comm, const struct tutti_request *waited,
                    struct crossing_wait *wait)
 {
@@ -163,8 +177,9 @@ void crossing_wait(struct tutti_comm *comm, const struct tutti_request *waited,
     const uint64_t now_ns = clock_now_ns();
     if (wait->since_ns == 0) wait->since_ns = now_ns;
     if (now_ns - wait->since_ns < WAIT_NS) return;
+    const struct call_description what = described_at_start(request);
     board_set_awaited(comm->health.board, comm->health.board_number, request->number,
-                      request->base.sequence, &request->call->what);
+                      request->base.sequence, &what);
     wait->is_told = true;
 }
 

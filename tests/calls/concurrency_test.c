@@ -25,11 +25,22 @@ struct job {
     struct tutti_request *request;
 };
 
+/* What elements repeat. They are copied and compared in whole: sanitizers check that at once. */
+enum { PERIOD = 100 };
+
+static size_t until_end(const struct job *job, size_t first)
+{
+    const size_t left = job->count - first;
+    return sizeof *job->data * (left < PERIOD ? left : PERIOD);
+}
+
 static bool job_init(struct job *job, int number, size_t count, int rank)
 {
+    int32_t period[PERIOD];
     *job = (struct job){.data = malloc(count * sizeof *job->data), .count = count, .number = number};
-    for (size_t i = 0; job->data != NULL && i < count; i++)
-        job->data[i] = number * 1000 + (int32_t)(i % 100) + rank;
+    for (int i = 0; i < PERIOD; i++) period[i] = number * 1000 + i + rank;
+    for (size_t i = 0; job->data != NULL && i < count; i += PERIOD)
+        memcpy(job->data + i, period, until_end(job, i));
     return job->data != NULL;
 }
 
@@ -41,9 +52,11 @@ static enum tutti_status job_start(struct job *job, struct tutti_comm *comm)
 
 static bool job_is_right(const struct job *job, int size)
 {
-    for (size_t i = 0; i < job->count; i++)
-        if (job->data[i] != size * (job->number * 1000 + (int32_t)(i % 100)) + size * (size - 1) / 2)
-            return false;
+    int32_t period[PERIOD];
+    for (int i = 0; i < PERIOD; i++)
+        period[i] = size * (job->number * 1000 + i) + size * (size - 1) / 2;
+    for (size_t i = 0; i < job->count; i += PERIOD)
+        if (memcmp(job->data + i, period, until_end(job, i)) != 0) return false;
     return true;
 }
 
@@ -53,7 +66,9 @@ static bool job_is_right(const struct job *job, int size)
 static size_t count_of(int number)
 {
     static const size_t counts[] = {1, 100, 5000, 70000, 3, 20000, 400000, 10};
-    return counts[number % 8] + (size_t)number;
+    /* The largest take most of the time: the thread sanitizer sees a third of them. */
+    const bool is_cut = IS_THREAD_SANITIZED && number % 8 == 6 && number / 8 % 3 != 0;
+    return counts[number % 8] / (is_cut ? 8 : 1) + (size_t)number;
 }
 
 struct batch {
