@@ -226,7 +226,7 @@ static bool is_of_parent(const struct serve *serve)
 static void release(struct serve *serve)
 {
     serve_drop_pulls(serve, -1);
-    serve_drop_newcomers(serve);
+    serve_drop_newcomers(serve, is_of_parent(serve) ? NULL : "the parameter server was freed");
     closings_release(&serve->closings, is_of_parent(serve));
     for (int i = 0; serve->workers != NULL && i < serve->config.division->worker_count; i++) {
         update_clear(&serve->workers[i].open);

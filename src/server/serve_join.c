@@ -66,11 +66,12 @@ bool serve_take_newcomers(struct serve *serve)
     return has_any;
 }
 
-void serve_drop_newcomers(struct serve *serve)
+void serve_drop_newcomers(struct serve *serve, const char *why)
 {
     while (serve->newcomers != NULL) {
         struct serve_newcomer *const one = serve->newcomers;
         serve->newcomers = one->next;
+        if (one->comm != NULL && why != NULL) (void)tutti_comm_abort(one->comm, why);
         if (one->comm != NULL) (void)tutti_comm_free(one->comm);
         free(one);
     }

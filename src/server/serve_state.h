@@ -236,8 +236,8 @@ void serve_invite(struct serve *serve, int worker);
 
 /* Takes what the application's thread has handed over. Whether there was anything. */
 bool serve_take_newcomers(struct serve *serve);
-/* Nobody takes it any more. */
-void serve_drop_newcomers(struct serve *serve);
+/* Nobody takes it any more. why: NULL in a child of fork(), which has no part in it. */
+void serve_drop_newcomers(struct serve *serve, const char *why);
 /* An entry says that a worker is in. */
 void serve_let_in(struct serve *serve, const struct step_entry *entry);
 /* A worker that is in asks where it is to push. */
