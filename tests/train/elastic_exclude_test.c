@@ -1,7 +1,7 @@
 /* An elastic loop puts out ranks that are sick, but not dead: they are told so, a process takes the place, and the
  * others go on with the state; without a policy nobody is put out.
  *
- * ctest: label=once timeout=300 waits
+ * ctest: label=once timeout=600 waits
  */
 #include <setjmp.h>
 #include <signal.h>
