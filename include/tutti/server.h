@@ -79,7 +79,7 @@
  *     ASYNCHRONOUS   no worker waits
  *     QUORUM         it counts as a worker that is left
  *
- * If it dies before, nobody has waited for it.
+ * If it dies before, nobody has waited for it. When all workers have left, the server has ended, and nobody comes.
  *
  * A child of fork() has no part in its parent's server: it can only free it.
  *
@@ -240,8 +240,8 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_admit(struct tutti_serve
  * server has it. Collective over grown, which stays the caller's, and may be freed then. Blocks as tutti_server_admit
  * does, and until this worker is in, at most for the deadline of the options.
  * The worker's rank (tutti_server_rank) is the size of the communicator of tutti_server_create, and one more for each
- * place that was taken before. Its clock (tutti_server_count) is that of the
- * slowest worker. Its pulls return values after all steps of the clocks before.
+ * place that was taken before. Its clock (tutti_server_count) is the clock of the slowest worker. Its pulls return
+ * values after all steps that were taken before it came.
  * On failure *server is NULL, and the server and its workers go on as before. INVALID_OPTIONS: as for
  * tutti_server_create, or the server has too few places left. MISMATCH: the server has other tables. INVALID_COMM:
  * grown is no communicator of this process, or has no server, or no rank that joins. PROC_FAILED, ABORTED: the server has
