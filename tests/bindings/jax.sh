@@ -13,4 +13,6 @@ mkdir "$work/packages"
 ln -s "$wheel"/venv/lib/python3*/site-packages/{tutti,tutti_jax,tutti_comm-*.dist-info} "$work/packages/"
 export PYTHONPATH=$work/packages JAX_PLATFORMS=cpu TF_CPP_MIN_LOG_LEVEL=2
 unset XLA_FLAGS JAX_NUM_CPU_DEVICES JAX_CPU_COLLECTIVES_IMPLEMENTATION MPITRAMPOLINE_LIB
+# What XLA compiles need not be fast, and collectives are not what it compiles.
+if [[ ${TUTTI_LONG:-} != 1 ]]; then export XLA_FLAGS=--xla_backend_optimization_level=0; fi
 "$jax_python" -c 'import jax, sys; print("JAX", jax.__version__, "with Python", sys.version.split()[0])'
