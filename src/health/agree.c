@@ -116,7 +116,9 @@ static enum tutti_status begin(struct recovery *recovery, const struct wish *wis
         struct other *other = &recovery->others[r];
         other->was_outsider = other->is_outsider;
         other->is_outsider = wish->without != NULL && rank_set_has(wish->without->ranks, r);
-        other->is_given_up = wish->among != NULL && !rank_set_has(wish->among, r);
+        other->is_given_up = (wish->among != NULL && !rank_set_has(wish->among, r)) ||
+                             (other->left_out != 0 && other->epoch <= other->left_out);
+        other->alike = 0;
         other->standing = other->is_outsider || other->is_given_up ? SUSPECTED : STANDS;
         if (other->is_lost) other->standing = recover_standing_of_lost(recovery, r);
         if (r == health->team->rank) continue;
@@ -152,6 +154,15 @@ static int first_left(const struct recovery *recovery)
     return -1;
 }
 
+/* Whether others are two agreements ahead: they decided this one and the next without this rank, and answer no more. */
+static bool is_left_behind(const struct recovery *recovery)
+{
+    for (int r = 0; r < recovery->health->team->size; r++)
+        if (r != recovery->health->team->rank && recovery->others[r].alike >= recovery->epoch + 2)
+            return true;
+    return false;
+}
+
 /* Whether so many ranks take part in other agreements that this one cannot be decided. */
 static bool is_outvoted(const struct recovery *recovery, const struct wish *wish)
 {
@@ -180,6 +191,7 @@ static enum tutti_status check_excluded(const struct recovery *recovery, const s
 static bool is_pointless(struct recovery *recovery, const struct wish *wish, uint64_t now_ns)
 {
     if (wish->needs_all && first_left(recovery) >= 0) return true;
+    if (is_left_behind(recovery)) return true;
     if (check_excluded(recovery, wish) != TUTTI_OK) return true;
     if (!is_outvoted(recovery, wish)) return false;
     if (!may_be_put_out(recovery, wish)) return true;
@@ -209,6 +221,9 @@ static enum tutti_status fail(const struct recovery *recovery, const struct wish
         health_name_rank(health, first_left(recovery), who, sizeof who);
         return error_set(TUTTI_PROC_FAILED, "tutti_%s: %s left before all had met", function, who);
     }
+    if (is_left_behind(recovery))
+        return error_set(TUTTI_MINORITY, "tutti_%s: the others went on without rank %d", function,
+                         health->team->rank);
     if (agreement_state(recovery->current) == AGREEMENT_MINORITY)
         return error_set(TUTTI_MINORITY,
                          "tutti_%s: rank %d reaches too few others to go on without the rest",
@@ -260,9 +275,14 @@ static void note_missed(struct recovery *recovery)
     if (recovery->missed == 0) recovery->missed = recovery->epoch;
 }
 
-/* Ranks that decided something without this one may have gone on. */
+/* Ranks that decided something without this one may have gone on. A rank that is left out is waited for again when it has
+ * come as far as the others. */
 static void note_end(struct recovery *recovery)
 {
+    for (int r = 0; r < recovery->health->team->size; r++)
+        if (agreement_state(recovery->current) == AGREEMENT_DECIDED &&
+            !rank_set_has(agreement_set(recovery->current), r))
+            recovery->others[r].left_out = recovery->epoch;
     const struct agreement *const current = recovery->current;
     struct standing_self self = {.number = recovery->epoch, .missed = recovery->missed};
     standing_note_end(&self, agreement_state(current) == AGREEMENT_DECIDED &&

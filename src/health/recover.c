@@ -109,6 +109,8 @@ static void note_agreement(struct recovery *recovery, int from, uint64_t epoch)
     const uint32_t about = standing_about(epoch);
     other->vote = vote_keep(other->vote, epoch, recovery->epoch);
     if (number > other->epoch) other->epoch = number;
+    if (recovery->current != NULL && about == recovery->about && number > other->alike)
+        other->alike = number;
     if (recovery->current != NULL && number >= recovery->epoch && about != recovery->about &&
         other->joined != recovery->epoch)
         other->opposed = recovery->epoch;

@@ -29,6 +29,8 @@ struct other {
     bool was_outsider;      /* the same of the previous one */
     bool is_given_up;       /* the current agreement follows one that went on without it */
     bool has_opposed;       /* it was OPPOSED once */
+    uint64_t left_out;      /* the last agreement that was decided without it; 0: none */
+    uint64_t alike;         /* the highest number at which it was in an agreement about the same */
     uint64_t epoch;         /* the highest number of which it has said something */
     uint64_t joined;  /* the highest number at which it was in this rank's agreement; 0: at none */
     uint64_t opposed; /* the number of this rank's last agreement that it was not in; 0: of none */
