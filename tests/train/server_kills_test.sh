@@ -13,7 +13,7 @@ echo "$said"
 have_learnt() { awk -F'|' '/^\| with/ { if ($3 > 1.2) bad = 1; seen++ } END { exit bad || seen != 2 }' <<<"$1"; }
 have_learnt "$said"
 # On a busy machine all workers may have left before another one has started: then the trainings are made longer.
-for steps in 100 400 1600; do
+for steps in 200 800 3200; do
     said=$("$python" "$TUTTI_ROOT/bench/server_kills.py" --runs 2 --steps $steps --workers 3 --replace)
     echo "$said"
     [[ $said == *"killed: 4 workers, 2 servers; "[0-4]" workers came"* ]]
