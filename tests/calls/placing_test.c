@@ -340,7 +340,7 @@ static void add_slowly(const void *left, const void *right, void *result, size_t
     int32_t *sums = result;
     for (size_t i = 0; i < count; i++)
         sums[i] = ((const int32_t *)left)[i] + ((const int32_t *)right)[i];
-    if (slow->is_slow) ranks_nap_ms(10);
+    if (slow->is_slow) ranks_nap_ms(50);
 }
 
 /* Rank 0 gives up while the last rank is in the middle of storing results in its memory. Inputs are
