@@ -50,11 +50,13 @@ enum tutti_status agree_among(struct health *health, const char *function, uint6
 /* agree() for a muster (membership/muster.h): it goes on without ranks that are sick, and is decided at the latest
  * when it has waited for patience_ns, two timeouts of the communicator and some seconds.
  *
- * From the first muster of a communicator on, agree_later and agree_among, too, go on without ranks that do not run, or do not
- * answer, when these have had the communicator's timeout to come; and agree_on_all always does. Without a majority of ranks
- * that have come they end with TIMEOUT, some seconds later than otherwise. A rank that an agreement was decided without is waited
- * for again when it has come as far as the others. If they are two agreements ahead, it gets MINORITY. Here nobody votes on it: as always, the rank
- * that leads an agreement decides whom it reaches, and no two ranks decide differently. */
+ * From the first muster of a communicator on, agree_later and agree_among, too, go on without ranks that do not run, or
+ * do not answer, when these have had the communicator's timeout to come; and agree_on_all always does. Without a majority
+ * of ranks that have come they end with TIMEOUT, some seconds later than otherwise. Here nobody votes on it: as always,
+ * the rank that leads an agreement decides whom it reaches, and no two ranks decide differently.
+ *
+ * A rank that an agreement was decided without is waited for again when it has come as far as the others. If these are
+ * two agreements ahead, it gets MINORITY. */
 enum tutti_status agree_without_sick(struct health *health, const char *function, uint64_t word,
                                      uint64_t patience_ns, struct agreed *result);
 /* After that, among the ranks of its set: their common opinion of the missing ranks. Blocks until this rank has
