@@ -70,3 +70,25 @@ int seat_map_choose(const struct seat_map *map, int share)
     }
     return best;
 }
+
+/* Whether a seat is about to get the share. */
+static bool is_awaited(const struct seat_map *map, int share)
+{
+    for (int s = 0; s < map->seat_count; s++) {
+        const struct seat *const seat = &map->seats[s];
+        if ((seat->state == SEAT_INVITED || seat->state == SEAT_JOINED) && seat->share == share)
+            return true;
+    }
+    return false;
+}
+
+int seat_map_stay_alone(const struct seat_map *map)
+{
+    int count = 0;
+    for (int share = 0; share < map->server_count; share++) {
+        const int first = seat_map_full(map, share, -1);
+        count += first >= 0 && seat_map_full(map, share, first) < 0 && !is_awaited(map, share) &&
+                 seat_map_choose(map, share) < 0;
+    }
+    return count;
+}

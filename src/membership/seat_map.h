@@ -79,5 +79,8 @@ int seat_map_unbacked(const struct seat_map *map);
 /* The spare that is to get that share: on a server that has none of its seats, and has the fewest seats;
  * -1: there is none. */
 int seat_map_choose(const struct seat_map *map, int share);
+/* Shares that have one FULL seat alone, and get no other one: none is to get it, and there is no spare for
+ * it. */
+int seat_map_stay_alone(const struct seat_map *map);
 
 #endif

@@ -103,6 +103,7 @@ struct serve {
     int share;                 /* that it has; -1: none yet */
     bool has_all;              /* of it */
     struct seat_map map;       /* behind the entries that it has carried out */
+    int said_alone;            /* parts that stay on one server, as the log knows */
     struct step_leader leader; /* of a seat with a clock */
     bool has_leader;
     bool acts;             /* does what that wants */

@@ -368,6 +368,19 @@ static void say_what_becomes(const struct serve *serve, int seat, enum seat_stat
               serve->config.server_ranks[share]);
 }
 
+/* What a death costs later. */
+static void say_what_stays_alone(struct serve *serve)
+{
+    if (serve->config.division->spare_count == 0 || !leads(serve)) return;
+    const int count = seat_map_stay_alone(&serve->leader.map);
+    if (count > serve->said_alone)
+        log_write(LOG_WARN,
+                  "rank %d: parameter server: %d part%s on one server alone: no server has a place "
+                  "left for a backup",
+                  serve->config.rank, count, count == 1 ? " is" : "s are");
+    serve->said_alone = count;
+}
+
 /* An entry about a seat. */
 static void move_seat(struct serve *serve, const struct step_entry *entry, enum seat_state state)
 {
@@ -381,6 +394,7 @@ static void move_seat(struct serve *serve, const struct step_entry *entry, enum 
     if (state == SEAT_INVITED && share == 0) tell_again(serve, seat);
     if (state == SEAT_JOINED) begin_to_fill(serve, seat, share);
     if (state == SEAT_OUT) put_out(serve, seat, had_clock);
+    say_what_stays_alone(serve);
 }
 
 /* ---------------------------------------------------------------------------------------- the list */
