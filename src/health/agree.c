@@ -163,19 +163,19 @@ static bool is_left_behind(const struct recovery *recovery)
     return false;
 }
 
-/* Whether so many ranks take part in other agreements that this one cannot be decided. */
-static bool is_outvoted(const struct recovery *recovery, const struct wish *wish)
+/* Whether this agreement cannot be decided: so many ranks take part in other ones, or the others have gone on. */
+static bool is_hopeless(const struct recovery *recovery, const struct wish *wish)
 {
-    return wish->voters == NULL && recover_outvoted_by(recovery) >= 0;
+    return is_left_behind(recovery) || (wish->voters == NULL && recover_outvoted_by(recovery) >= 0);
 }
 
-/* Whether the others have a wish to put this rank out that may have a majority: they may have decided
- * so, and it is not told yet. */
+/* Whether the others have a wish to put this rank out that may have a majority, or have gone on with one: they may have
+ * decided so, and it is not told yet. */
 static bool may_be_put_out(const struct recovery *recovery, const struct wish *wish)
 {
     struct exclusion exclusion;
     if (!exclusion_of_self(recovery->health, &exclusion)) return false;
-    return wish->voters != NULL || recover_may_be_put_out(recovery);
+    return wish->voters != NULL || is_left_behind(recovery) || recover_may_be_put_out(recovery);
 }
 
 /* EXCLUDED: the others have put this rank out, or may have when its own wish has come to nothing. */
@@ -187,14 +187,13 @@ static enum tutti_status check_excluded(const struct recovery *recovery, const s
 }
 
 /* Whether it makes no sense to wait on. A rank that the others may have put out waits to be told so, or
- * until it knows that none of their wishes can come true. */
+ * until it knows that none of their wishes can come true. Ranks that seem to have called something else are asked what. */
 static bool is_pointless(struct recovery *recovery, const struct wish *wish, uint64_t now_ns)
 {
     if (wish->needs_all && first_left(recovery) >= 0) return true;
-    if (is_left_behind(recovery)) return true;
     if (check_excluded(recovery, wish) != TUTTI_OK) return true;
-    if (!is_outvoted(recovery, wish)) return false;
-    if (!may_be_put_out(recovery, wish)) return true;
+    if (!is_hopeless(recovery, wish)) return false;
+    if (!may_be_put_out(recovery, wish) && !recover_lacks_votes(recovery)) return true;
     recover_ask_votes(recovery, now_ns);
     return false;
 }
@@ -216,14 +215,14 @@ static enum tutti_status fail(const struct recovery *recovery, const struct wish
     const char *const function = wish->function;
     char who[128], trouble[COMM_TROUBLE_MAX];
     TRY(check_excluded(recovery, wish));
-    if (is_outvoted(recovery, wish)) return fail_outvoted(recovery, wish);
+    if (is_left_behind(recovery))
+        return error_set(TUTTI_MINORITY, "tutti_%s: the others went on without rank %d", function,
+                         health->team->rank);
+    if (is_hopeless(recovery, wish)) return fail_outvoted(recovery, wish);
     if (wish->needs_all && first_left(recovery) >= 0) {
         health_name_rank(health, first_left(recovery), who, sizeof who);
         return error_set(TUTTI_PROC_FAILED, "tutti_%s: %s left before all had met", function, who);
     }
-    if (is_left_behind(recovery))
-        return error_set(TUTTI_MINORITY, "tutti_%s: the others went on without rank %d", function,
-                         health->team->rank);
     if (agreement_state(recovery->current) == AGREEMENT_MINORITY)
         return error_set(TUTTI_MINORITY,
                          "tutti_%s: rank %d reaches too few others to go on without the rest",

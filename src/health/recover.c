@@ -101,7 +101,8 @@ size_t recover_bytes(const struct health *health)
 
 /* A message tells which agreements its sender takes part in: of each number in one
  * only, whatever that is about. A rank that has gone on to a later agreement about something else, and
- * was not heard in this one, was in another one of this number, too. */
+ * was not heard in this one, may have been in another one of this number, too. So it is taken for that until its
+ * vote of this number says otherwise: messages get lost. */
 static void note_agreement(struct recovery *recovery, int from, uint64_t epoch)
 {
     struct other *const other = &recovery->others[from];
@@ -114,7 +115,10 @@ static void note_agreement(struct recovery *recovery, int from, uint64_t epoch)
     if (recovery->current != NULL && number >= recovery->epoch && about != recovery->about &&
         other->joined != recovery->epoch)
         other->opposed = recovery->epoch;
-    if (number == recovery->epoch && about == recovery->about) other->joined = number;
+    if (number == recovery->epoch && about == recovery->about) {
+        other->joined = number;
+        other->opposed = 0;
+    }
     /* A message of an agreement that this rank's calls have not reached is dropped: its sender says
      * it again when this rank has come so far. */
     const bool is_ahead = number == recovery->epoch + 1 && about == recovery->about;
@@ -252,6 +256,17 @@ static uint64_t vote_of_rank(const void *context, int rank)
     if (rank == recovery->health->team->rank) return recovery->about;
     if (standing_number(other->vote) == recovery->epoch) return standing_about(other->vote);
     return told != 0 && told < recovery->epoch ? VOTE_NONE : VOTE_UNKNOWN;
+}
+
+bool recover_lacks_votes(const struct recovery *recovery)
+{
+    for (int r = 0; r < recovery->health->team->size; r++) {
+        const struct other *const other = &recovery->others[r];
+        if (other->standing == OPPOSED && !other->is_lost && !other->is_outsider &&
+            vote_of_rank(recovery, r) == VOTE_UNKNOWN)
+            return true;
+    }
+    return false;
 }
 
 bool recover_may_be_put_out(const struct recovery *recovery)

@@ -85,6 +85,8 @@ int recover_outvoted_by(const struct recovery *recovery);
 /* Whether an agreement of the present number other than the current one, which puts ranks out, may have
  * a majority, as far as is known; and asks ranks whose votes are not known, now and then. */
 bool recover_may_be_put_out(const struct recovery *recovery);
+/* Whether a rank is only taken for one that called something else, since nothing else was heard of it. */
+bool recover_lacks_votes(const struct recovery *recovery);
 void recover_ask_votes(struct recovery *recovery, uint64_t now_ns);
 /* Tells the others this rank's vote at the present number, before it may leave. */
 void recover_say_vote(struct recovery *recovery);

@@ -6,7 +6,10 @@
 
 #include <cmocka.h>
 
-enum { SERVERS = 3, SEATS = 3 * SERVERS }; /* shares 0 to 2, their backups, a spare on each server */
+enum {
+    SERVERS = 3,
+    SEATS = 3 * SERVERS
+}; /* shares 0 to 2, their backups, a spare on each server */
 
 static void take_out(struct seat_map *map, int server)
 {
