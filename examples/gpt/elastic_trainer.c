@@ -1,7 +1,5 @@
 #include "elastic_trainer.h"
 
-#include <time.h>
-
 #include "mesh.h"
 #include "tutti/train/elastic.h"
 
@@ -13,11 +11,9 @@ struct elastic_trainer {
     struct tutti_elastic_step step;
 };
 
-static double now_s(void)
+static double seconds_since(uint64_t before_ns)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return 1e-9 * (double)(timeline_now_ns() - before_ns);
 }
 
 struct elastic_trainer *elastic_trainer_open(struct trainer *trainer, const char *folder)
@@ -72,19 +68,19 @@ bool elastic_trainer_step(struct elastic_trainer *e, size_t *step, struct step_r
         int is_committed;
         expect(tutti_elastic_begin(e->loop, &e->step), "going on");
         if (e->step.is_over) return false;
-        const double began_s = now_s();
+        const uint64_t began_ns = timeline_now_ns();
         const struct range samples = {e->step.first, e->step.count};
         double loss = trainer_share(e->trainer, e->step.number, samples);
-        const double computed_s = now_s();
+        const uint64_t computed_ns = timeline_now_ns();
         const enum tutti_status status = add_up(e, &loss);
-        const double added_s = now_s();
+        const double added_s = seconds_since(computed_ns);
         expect(tutti_elastic_commit(e->loop, status, &is_committed), "agreeing on a step");
         if (!is_committed) continue;
         *step = e->step.number;
         *report = trainer_update(e->trainer, e->step.number);
         report->loss = loss;
-        report->waited_s[1] = added_s - computed_s;
-        report->step_s = now_s() - began_s;
+        report->waited_s[1] = added_s;
+        report->step_s = seconds_since(began_ns);
         return true;
     }
 }

@@ -368,7 +368,7 @@ static void say_what_becomes(const struct serve *serve, int seat, enum seat_stat
               serve->config.server_ranks[share]);
 }
 
-/* What a death costs later. */
+/* Parts that the next death may take. */
 static void say_what_stays_alone(struct serve *serve)
 {
     if (serve->config.division->spare_count == 0 || !leads(serve)) return;

@@ -31,7 +31,7 @@ struct meeting {
     int places_taken;
 };
 
-/* What a server tells a worker that comes, before the ranks of servers and workers. */
+/* A server tells this to a worker that comes, before the ranks of servers and workers. */
 struct facts {
     int64_t server_count, worker_count, place_count, backup_count, spare_count;
     uint64_t payload_max;
@@ -62,7 +62,7 @@ static enum tutti_status read_roles(struct meeting *meeting, const struct role *
     return TUTTI_OK;
 }
 
-/* Who is who. All ranks come to the same result, but for a failure of their own. */
+/* The part that each rank has. All ranks come to the same result, but for a failure of their own. */
 static enum tutti_status exchange_roles(struct meeting *meeting, const struct tutti_server *server,
                                         bool joins, struct role **roles)
 {

@@ -55,7 +55,7 @@ static void memory_spoil(struct memory *memory)
 }
 
 /* The values of some ranks, added up: elements `first` and those behind it. The thread sanitizer
- * need not see it: a block is the caller's own. What ranks share is copied or compared in whole. */
+ * need not see it: a block is the caller's own. Memory that ranks share is copied or compared in whole. */
 enum { BLOCK = 512 };
 struct values {
     int first_rank, last_rank, round;

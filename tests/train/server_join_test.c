@@ -77,7 +77,7 @@ static float value_of(const struct play *play, int rank, uint64_t clock, size_t 
 
 /* --------------------------------------------------------------------------------------- replaying */
 
-/* What the list of steps says; the ranks of workers that come are those of this test. */
+/* The contents of the list of steps; the ranks of workers that come are those of this test. */
 static int replay(struct tutti_server *server, const struct play *play, int rank, float *values)
 {
     uint64_t next[RANKS_MAX];
