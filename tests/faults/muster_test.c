@@ -29,7 +29,7 @@ struct setting {
 
 /* Shared by all processes. */
 struct endings {
-    _Atomic int done, named, others_named, put_out, timed_out;
+    _Atomic int met, done, named, others_named, put_out, timed_out;
     _Atomic pid_t victim;
 };
 static struct endings *endings;
@@ -216,7 +216,8 @@ static void two_musters_at_once_find_the_same_rank(void **state)
 
 /* ------------------------------------------------------------------------------------ what follows */
 
-/* Rank 1 dies. The victim stops when the others have noticed that, before it meets them. */
+/* Rank 1 dies when all have met: what it has sent may be lost with it. The victim stops when the others have noticed that,
+ * before it meets them. */
 static int meet_without_it(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     const bool musters = *(const bool *)context;
@@ -227,7 +228,11 @@ static int meet_without_it(struct tutti_comm *comm, int rank, int size, uint64_t
     int32_t one = 1;
     (void)size, (void)seed;
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
-    if (rank == 1) raise(SIGKILL);
+    atomic_fetch_add(&endings->met, 1);
+    if (rank == 1) {
+        while (atomic_load(&endings->met) < SIZE) ranks_nap_ms(1);
+        raise(SIGKILL);
+    }
     RANKS_EXPECT(tutti_allreduce(&one, &one, 1, TUTTI_INT32, TUTTI_SUM, comm) == TUTTI_PROC_FAILED);
     RANKS_EXPECT((musters ? tutti_comm_muster(comm, &word, sick, &sick_count, &cause)
                           : tutti_comm_agree(comm, &word)) == TUTTI_PROC_FAILED);
