@@ -18,7 +18,9 @@ ssize_t byte_stream_readv(const struct byte_stream *socket, const struct iovec *
 {
     if (socket->tls != NULL) return tls_readv(socket->tls, parts, count, true);
     ssize_t got;
-    do got = readv(socket->fd, parts, count);
+    do
+        got = count == 1 ? recv(socket->fd, parts->iov_base, parts->iov_len, 0)
+                         : readv(socket->fd, parts, count);
     while (got < 0 && errno == EINTR);
     return got;
 }
