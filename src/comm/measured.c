@@ -19,6 +19,7 @@
 #include "comm/tournament.h"
 #include "format/network_file.h"
 #include "model/between.h"
+#include "model/work.h"
 #include "team/options.h"
 #include "topo/probe.h"
 
@@ -351,12 +352,12 @@ static enum tutti_status measure(struct survey *survey)
     return TUTTI_OK;
 }
 
-/* The cost of a small message's path to its two ranks in the model, which adds it to the
- * latency. */
+/* The cost of a small message's path to its two ranks in the model, which adds it to the latency. Hosts that share cores have
+ * measured on these, while others did. */
 static uint64_t path_ps(const struct tutti_comm *comm)
 {
     const struct path_row *row = path_row_of(comm->team.members.site.between, PATH_INLINE);
-    return row != NULL ? (uint64_t)row->cost.sender_ps + row->cost.receiver_ps : 0;
+    return row != NULL ? model_path_ps(row, comm->team.members.shares_cores) : 0;
 }
 
 /* Racks, and numbers, from the figures. */

@@ -104,6 +104,12 @@ static struct path_cost crowded(struct path_cost cost, enum model_distance dista
     return cost;
 }
 
+uint64_t model_path_ps(const struct path_row *row, bool shares_core)
+{
+    const struct path_cost cost = shares_core ? crowded(row->cost, MODEL_SAME_RACK) : row->cost;
+    return (uint64_t)cost.sender_ps + cost.receiver_ps;
+}
+
 struct model_work model_work_of(struct model_sender *sender, const struct model_machine *machine,
                                 const struct rank_plan *rank_plan, const struct plan_step *step,
                                 enum model_distance distance, uint64_t bytes)

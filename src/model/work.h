@@ -13,7 +13,7 @@
  * by loading the line that announces it, and loads the line of the next link afterwards. So a rank
  * that receives from many takes as many latencies, even if all messages were sent at once.
  *
- * A message between hosts costs a rank that shares its core four times what its row says.
+ * A message between hosts costs a rank that shares its core three times what its row says.
  */
 #ifndef TUTTI_MODEL_WORK_H
 #define TUTTI_MODEL_WORK_H
@@ -62,6 +62,8 @@ struct model_effort {
 
 void model_sender_init(struct model_sender *sender, const struct model_machine *machine,
                        const struct rank_plan *rank_plan, bool shares_core);
+/* What a message between hosts costs both its ranks by that path, whatever its size. */
+uint64_t model_path_ps(const struct path_row *row, bool shares_core);
 struct model_work model_work_of(struct model_sender *sender, const struct model_machine *machine,
                                 const struct rank_plan *rank_plan, const struct plan_step *step,
                                 enum model_distance distance, uint64_t bytes);
