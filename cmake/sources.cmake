@@ -122,7 +122,7 @@ tutti_folder(library src/membership
 tutti_folder(library src/algo
     algo_fingerprint.c bine.c broadcast_schedule.c bruck.c chain.c circulant.c circulant_broadcast.c compose.c
     composed.c double_tree.c doubling.c embed.c generate.c halving.c hierarchical.c hierarchical_blocks.c
-    hierarchical_design.c hierarchical_exchange.c hierarchical_leaders.c levels.c list.c loaded.c mesh.c pairwise.c
+    hierarchical_design.c hierarchical_exchange.c hierarchical_leaders.c leaders.c levels.c list.c loaded.c mesh.c pairwise.c
     ring.c swing.c torus.c tree.c)
 
 tutti_folder(library src/model

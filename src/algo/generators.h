@@ -9,8 +9,8 @@
 #include "algo/generate.h"
 
 /* mesh.c */
-algo_generate mesh_oneshot, mesh_twoshot, mesh_broadcast, mesh_reduce, mesh_gather, mesh_scatter,
-    mesh_allgather, mesh_reduce_scatter, mesh_alltoall, mesh_barrier;
+algo_generate mesh_oneshot, mesh_twoshot, mesh_direct_allreduce, mesh_broadcast, mesh_reduce,
+    mesh_gather, mesh_scatter, mesh_allgather, mesh_reduce_scatter, mesh_alltoall, mesh_barrier;
 /* ring.c */
 algo_generate ring_allreduce, ring_reduce_scatter, ring_allgather, ring_allgather_two_ways;
 /* chain.c */
@@ -19,6 +19,8 @@ algo_generate chain_broadcast, chain_reduce, chain_allreduce, relay_allreduce;
 algo_generate doubling_allreduce, doubling_allgather, doubling_barrier;
 /* halving.c */
 algo_generate halving_allreduce, halving_reduce_scatter;
+/* leaders.c */
+algo_generate leaders_allreduce;
 /* tree.c */
 algo_generate tree_broadcast, tree_reduce, tree_allreduce, tree_gather, tree_scatter, tree_barrier;
 /* pairwise.c */

@@ -10,6 +10,7 @@
  * Cost for p ranks and n bytes in a vector, or in all blocks together:
  *     one-shot allreduce      alpha + (p-1) n beta + (p-1) n gamma
  *     two-shot allreduce    2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma
+ *     direct allreduce      2 alpha + 2 (p-1) n beta + (p-1) n gamma at rank 0
  *     broadcast, reduce       alpha + (p-1) n beta at the root [+ (p-1) n gamma]
  *     the others              alpha + (p-1)/p n beta [+ (p-1)/p n gamma]
  * alpha is paid once only where p-1 messages may be under way together, which is so in shared
@@ -103,6 +104,32 @@ void mesh_twoshot(const struct algo_params *params, int rank, struct plan_builde
     plan_lane(b); /* so that results stream in while our part is reduced */
     plan_channel(b, CHANNEL_RESULT);
     receive_blocks_from_group(b, params, rank, all);
+}
+
+/* The fewest messages that an allreduce of p ranks takes, 2 (p-1): what counts where ranks share cores, and each message
+ * keeps one of them busy. */
+void mesh_direct_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    const int all = plan_group_all(b);
+    plan_lane(b);
+    plan_begin(b, 1);
+    if (rank == 0) {
+        read_in_rank_order(b, params, rank, PLAN_NO_GROUP, 0);
+        plan_write(b, PLAN_OUTPUT, 0);
+        plan_channel(b, CHANNEL_RESULT);
+        plan_send_group(b, all);
+        plan_final(b);
+    } else {
+        plan_read(b, PLAN_INPUT, 0);
+        plan_send(b, 0);
+        plan_end(b);
+        plan_lane(b); /* so that pieces come back while others still go */
+        plan_channel(b, CHANNEL_RESULT);
+        plan_begin(b, 1);
+        plan_receive_group(b, 0, all);
+        plan_write(b, PLAN_OUTPUT, 0);
+    }
+    plan_end(b);
 }
 
 void mesh_broadcast(const struct algo_params *params, int rank, struct plan_builder *b)

@@ -298,12 +298,12 @@ static void an_owner_on_hosts_that_keeps_its_result_unrounded_is_found(void **st
     }
 }
 
-/* The owners of the last host, or rack, keep their results unrounded, and so do the ranks there that
+/* The owners of the first host, or rack, keep their results unrounded, and so do the ranks there that
  * get these. */
-static bool but_at_the_last_place(const struct rank_plan *rank_plan, uint32_t step,
-                                  const int *places, bool in_place)
+static bool but_at_the_first_place(const struct rank_plan *rank_plan, uint32_t step,
+                                   const int *places, bool in_place)
 {
-    return places[rank_plan->rank] != places[rank_plan->shape.rank_count - 1] &&
+    return places[rank_plan->rank] != places[0] &&
            rounding_of_step(rank_plan, step, places, in_place);
 }
 
@@ -321,7 +321,7 @@ static void owners_of_one_place_that_keep_their_results_unrounded_are_found(void
             struct proof proof = {0};
             assert_int_equal(prove(algorithm, map.rank_count, way % 2,
                                    way < 2 ? map.host_of : map.rack_of, &map.levels,
-                                   but_at_the_last_place, &proof),
+                                   but_at_the_first_place, &proof),
                              VERIFY_WRONG);
             expect_replicas_differ(algorithm, &proof.report);
             found++;

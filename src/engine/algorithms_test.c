@@ -274,8 +274,10 @@ static void results_are_placed_by_these_algorithms(void **state)
     (void)state;
     static const struct placement_counts expected[] = {
         {"allreduce", "twoshot", 6528, 608},
+        {"allreduce", "direct", 544, 64},
         {"allreduce", "doubling", 144, 0},
         {"allreduce", "tree", 320, 64},
+        {"allreduce", "leaders", 480, 0},
         {"allreduce", "halving_doubling", 144, 0},
         {"allreduce", "ring", 8, 8},
         {"allreduce", "chain", 128, 128},
