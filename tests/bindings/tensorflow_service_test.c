@@ -210,12 +210,14 @@ static void a_child_of_fork_is_refused(void **state)
 
 static int one_is_killed(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
-    (void)size, (void)seed, (void)context;
+    _Atomic int *const met = context;
+    (void)seed;
     RANKS_EXPECT(service_start(comm) == TUTTI_OK);
     prepare(&first, rank, 0, 0);
     service_submit(&first.call);
     wait_for_scene(&first);
     RANKS_EXPECT(first.status == TUTTI_OK);
+    ranks_meet(met, size);
     if (rank == 2) raise(SIGKILL);
     prepare(&second, rank, 0, 5);
     service_submit(&second.call);
@@ -242,7 +244,7 @@ static void a_killed_rank_is_named(void **state)
     struct ranks_outcome outcomes[RANKS];
     const struct ranks_options options = {
         .kind = RANKS_PROCESSES, .deadline_ms = 30000, .outcomes = outcomes};
-    assert_int_equal(ranks_run(RANKS, &options, one_is_killed, NULL), 1);
+    assert_int_equal(ranks_run(RANKS, &options, one_is_killed, ranks_share(sizeof(_Atomic int))), 1);
     assert_int_equal(outcomes[2].fate, RANKS_SIGNALLED);
 }
 

@@ -396,7 +396,8 @@ static void an_abort_ends_those_that_wait(void **state)
 
 static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
-    (void)size, (void)seed, (void)context;
+    _Atomic int *const met = context;
+    (void)seed;
     static int32_t data[2][COUNT];
     struct gate gates[2];
     struct tutti_request *request;
@@ -406,6 +407,7 @@ static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     }
     RANKS_EXPECT(start(comm, data[0], data[0], COUNT, 0, &gates[0], &request) == TUTTI_OK);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    ranks_meet(met, size);
     if (rank == 1) raise(SIGKILL);
     if (rank == 0)
         RANKS_EXPECT(block(comm, data[1], data[1], COUNT, 0, &gates[1]) == TUTTI_PROC_FAILED &&
@@ -423,7 +425,8 @@ static void a_death_ends_those_that_wait(void **state)
     if (ranks_are_threads()) skip();
     struct ranks_outcome outcomes[RANKS];
     const uint64_t begin_ns = clock_now_ns();
-    assert_int_equal(run(RANKS, RANKS_PROCESSES, 40000, one_dies, outcomes, NULL), 1);
+    assert_int_equal(
+        run(RANKS, RANKS_PROCESSES, 40000, one_dies, outcomes, ranks_share(sizeof(_Atomic int))), 1);
     assert_int_equal(outcomes[1].fate, RANKS_SIGNALLED);
     assert_true(ms_since(begin_ns) < 20000);
 }

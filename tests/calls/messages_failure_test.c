@@ -403,19 +403,14 @@ static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     char data = 0;
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     if (rank == victim) {
-        /* What comes before the end still comes. */
         RANKS_EXPECT(tutti_send(&data, 1, TUTTI_INT8, 0, 1, comm) == TUTTI_OK);
-        /* Beside TCP it has come before the end: the kernel has nothing of it. */
-        for (int ms = 0; ranks_bypass_tcp() && ms < 10000 && atomic_load(&shared->arrived) == 0;
-             ms++)
-            ranks_nap_ms(1);
-        ranks_nap_ms(50);
+        ranks_meet(&shared->arrived, size);
+        ranks_nap_ms(50); /* the others wait for messages by then */
         kill(getpid(), SIGKILL);
     }
-    if (rank == 0) {
+    if (rank == 0)
         RANKS_EXPECT(tutti_recv(&data, 1, TUTTI_INT8, victim, 1, NULL, comm) == TUTTI_OK);
-        atomic_fetch_add(&shared->arrived, 1);
-    }
+    ranks_meet(&shared->arrived, size);
     const uint64_t begin = clock_now_ns();
     const int peer = rank == 0 ? victim : 0; /* the last rank waits for one that lives */
     const enum tutti_status status = be_stuck(how, peer, 0, comm);
@@ -526,12 +521,14 @@ static void a_rank_that_left_is_named(void **state)
 static int many_wait_for_a_leaver(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                   void *context)
 {
-    (void)seed, (void)context, (void)size;
+    (void)seed, (void)context;
     enum { COUNT = 60, SENT = 14 };
     char data[COUNT] = {0};
     if (rank == 1) {
         for (int i = 0; i < SENT; i++)
             RANKS_EXPECT(tutti_send(data, 1, TUTTI_INT8, 0, i, comm) == TUTTI_OK);
+        ranks_meet(&shared->arrived,
+                   size); /* the first receive that nobody answers ends all later ones */
         return 0;
     }
     struct tutti_request *requests[COUNT];
@@ -539,6 +536,7 @@ static int many_wait_for_a_leaver(struct tutti_comm *comm, int rank, int size, u
     for (int i = COUNT - 1; i >= 0; i--)
         RANKS_EXPECT(tutti_recv_start(&data[i], 1, TUTTI_INT8, 1, i, NULL, NULL, comm,
                                       &requests[i]) == TUTTI_OK);
+    ranks_meet(&shared->arrived, size);
     for (int i = 0; i < COUNT; i++)
         RANKS_EXPECT(tutti_wait(&requests[i]) == (i < SENT ? TUTTI_OK : TUTTI_PROC_FAILED));
     return expect_all_calls_fail(comm, rank, TUTTI_PROC_FAILED);

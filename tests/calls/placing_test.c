@@ -391,6 +391,8 @@ static void *kill_soon(void *unused)
     return NULL;
 }
 
+static _Atomic int *met; /* see ranks_meet */
+
 static int one_is_killed(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed;
@@ -401,6 +403,7 @@ static int one_is_killed(struct tutti_comm *comm, int rank, int size, uint64_t s
     memory_fill_input(&input, rank, 0);
     memory_fill_input(&output, rank, 0);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    ranks_meet(met, size);
     pthread_t thread;
     if (rank == size - 1) RANKS_EXPECT(pthread_create(&thread, NULL, kill_soon, NULL) == 0);
     struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
@@ -427,6 +430,7 @@ static void nobody_writes_to_survivors_of_a_death(void **state)
         struct ranks_outcome outcomes[4];
         const struct ranks_options options = {
             .kind = RANKS_PROCESSES, .deadline_ms = 30000, .outcomes = outcomes};
+        met = ranks_share(sizeof *met);
         assert_int_equal(ranks_run(4, &options, one_is_killed, in_place ? outcomes : NULL), 1);
         assert_int_equal(outcomes[3].fate, RANKS_SIGNALLED);
     }

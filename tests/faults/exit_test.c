@@ -31,7 +31,7 @@ struct scene {
     struct tutti_id id;
     _Atomic uint64_t ended_ns, slowest_ns;
     _Atomic pid_t executing; /* the process that is another program */
-    atomic_int heard;
+    atomic_int met, heard;
 };
 static struct scene *scene;
 
@@ -81,6 +81,7 @@ static int one_ends(struct tutti_comm *none, int rank, int size, uint64_t seed, 
     }
     RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    ranks_meet(&scene->met, size);
     if (rank == VICTIM) return end_process(comm, rank, path);
     enum tutti_status status = TUTTI_OK;
     while (status == TUTTI_OK)
@@ -167,7 +168,7 @@ __attribute__((destructor)) static void act(void)
 static int exits_in_the_middle(struct tutti_comm *none, int rank, int size, uint64_t seed,
                                void *context)
 {
-    (void)none, (void)size, (void)seed;
+    (void)none, (void)seed;
     static int32_t data[COUNT];
     const bool frees = *(const bool *)context;
     struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
@@ -179,6 +180,7 @@ static int exits_in_the_middle(struct tutti_comm *none, int rank, int size, uint
     for (int i = 0; i < 16; i++)
         RANKS_EXPECT(tutti_allreduce_start(data, data, COUNT, TUTTI_INT32, TUTTI_SUM, NULL,
                                            left_behind, &request) == TUTTI_OK);
+    ranks_meet(&scene->met, size); /* no start is refused because the other rank has gone */
     ranks_nap_ms(5 + rank);
     last_act = frees ? FREE : LINGER;
     exit(0);
@@ -195,6 +197,7 @@ static void who_exits_in_the_middle_ends_in_peace(void **state)
     setenv("TUTTI_TEST_HOSTS", "2", 1);
     for (int round = 0; round < ROUNDS; round++) {
         bool frees = round % 2 == 1;
+        memset(scene, 0, sizeof *scene);
         ranks_run(2, &options, exits_in_the_middle, &frees);
         for (int r = 0; r < 2; r++) {
             assert_int_equal(outcomes[r].fate, RANKS_EXITED);

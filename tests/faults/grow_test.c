@@ -54,6 +54,7 @@ struct ending {
     _Atomic pid_t pid;
 };
 static struct ending *endings;
+static _Atomic int *met; /* see ranks_meet */
 
 static void lock_cupboard(void)
 {
@@ -187,6 +188,7 @@ static int run(int size, enum ranks_kind kind, ranks_function *function, void *c
         .kind = kind, .deadline_ms = 60000, .without_comm = true, .outcomes = outcomes};
     memset(endings, 0, RANKS_MAX * sizeof *endings);
     memset(cupboard, 0, sizeof *cupboard);
+    atomic_store(met, 0);
     return ranks_run(size, &options, function, context);
 }
 
@@ -264,11 +266,13 @@ static int many_at_once(struct tutti_comm *none, int rank, int size, uint64_t se
         options.store = &store;
         options.joiner_max = size; /* more than there are */
         options.joiner_min = 2;
-        options.wait_ns = SECOND / 2;
+        options.wait_ns = 2 * SECOND;
         RANKS_EXPECT(found(rank, 2, &comm) == TUTTI_OK);
+        ranks_meet(met, size);
         RANKS_EXPECT(tutti_comm_grow(comm, &options, &larger) == TUTTI_OK);
         RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     } else {
+        ranks_meet(met, size);
         RANKS_EXPECT(join(20, &larger) == TUTTI_OK);
         RANKS_EXPECT(tutti_comm_rank(larger) >= 2);
     }
@@ -363,6 +367,12 @@ static void a_process_that_no_team_takes_in_ends_at_its_deadline(void **state)
     assert_int_equal(run(1, RANKS_PROCESSES, without_a_team, NULL, NULL), 0);
 }
 
+static void await_address(void)
+{
+    struct tutti_id id;
+    while (get(NULL, ENLARGE_STORE_KEY, id.bytes, sizeof id.bytes, SECOND) != 0) continue;
+}
+
 /* Two teams, of a rank each, and one store: the first gives up, and a process comes after that. */
 static int beside_another_team(struct tutti_comm *none, int rank, int size, uint64_t seed,
                                void *context)
@@ -374,7 +384,7 @@ static int beside_another_team(struct tutti_comm *none, int rank, int size, uint
         RANKS_EXPECT(join(20, &larger) == TUTTI_OK);
     } else {
         RANKS_EXPECT(found(0, 1, &comm) == TUTTI_OK);
-        if (rank == 1) usleep(200000); /* so that its address replaces the other team's */
+        if (rank == 1) await_address(); /* so that its own replaces that of the other team */
         const enum tutti_status status = grow(comm, 1, rank == 0 ? 1 : 20, &larger);
         RANKS_EXPECT(status == (rank == 0 ? TUTTI_TIMEOUT : TUTTI_OK));
         RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
@@ -434,6 +444,7 @@ static int with_a_spare(struct tutti_comm *none, int rank, int size, uint64_t se
     } else {
         RANKS_EXPECT(found(rank, members, &comm) == TUTTI_OK);
         RANKS_EXPECT(sums(comm));
+        ranks_meet(met, members);
         if (rank == victim) raise(SIGKILL);
         while (sums(comm)) continue;
         RANKS_EXPECT(replace(comm, &whole) == TUTTI_OK);
@@ -485,6 +496,7 @@ static int with_a_death(struct tutti_comm *none, int rank, int size, uint64_t se
     if (rank < fate->members) {
         RANKS_EXPECT(found(rank, fate->members, &comm) == TUTTI_OK);
         RANKS_EXPECT(sums(comm));
+        ranks_meet(met, fate->members);
         if (rank == fate->victim) doom(fate->after_us);
         RANKS_EXPECT(grow(comm, size - fate->members, 20, &larger) == TUTTI_OK);
         RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
@@ -533,6 +545,7 @@ static int with_a_mortal_joiner(struct tutti_comm *none, int rank, int size, uin
     (void)none, (void)size, (void)seed;
     if (rank < 2) {
         RANKS_EXPECT(found(rank, 2, &comm) == TUTTI_OK);
+        ranks_meet(met, 3);
         RANKS_EXPECT(grow(comm, 1, 20, &larger) == TUTTI_OK);
         RANKS_EXPECT(tutti_comm_size(larger) == 3);
         RANKS_EXPECT(sums(comm));
@@ -542,7 +555,9 @@ static int with_a_mortal_joiner(struct tutti_comm *none, int rank, int size, uin
         return 0;
     }
     if (rank == 2) doom(after_us);
-    const enum tutti_status status = join(rank == 2 ? 20 : 1.5, &larger);
+    if (rank == 3)
+        ranks_meet(met, 3); /* with the team, which needs it if the other one dies early */
+    const enum tutti_status status = join(rank == 2 ? 20 : 3, &larger);
     if (rank == 2) pause();
     RANKS_EXPECT(status == TUTTI_OK || status == TUTTI_INIT_TIMEOUT);
     if (status != TUTTI_OK) return 0;
@@ -798,6 +813,7 @@ int main(void)
     setenv("TUTTI_SOCKET_IFNAME", "lo", 0);
     cupboard = ranks_share(sizeof *cupboard);
     endings = ranks_share(RANKS_MAX * sizeof *endings);
+    met = ranks_share(sizeof *met);
     cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_team_grows_again_and_again),

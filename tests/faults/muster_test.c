@@ -85,8 +85,9 @@ static int take_part(struct tutti_comm *comm, int rank, int size, uint64_t seed,
     int sick[SIZE], sick_count = 0, bad = 0;
     enum tutti_cause cause;
     uint64_t word = 1;
-    (void)size, (void)seed;
+    (void)seed;
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    ranks_meet(&endings->met, size);
     if (rank == VICTIM) strike(setting);
     if (setting->fate != HEALTHY && rank != VICTIM)
         RANKS_EXPECT(fail_in_call(comm, setting, rank) != TUTTI_OK);
@@ -216,8 +217,7 @@ static void two_musters_at_once_find_the_same_rank(void **state)
 
 /* ------------------------------------------------------------------------------------ what follows */
 
-/* Rank 1 dies when all have met: what it has sent may be lost with it. The victim stops when the others have noticed that,
- * before it meets them. */
+/* Rank 1 dies. The victim stops when the others have noticed that, before it meets them. */
 static int meet_without_it(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     const bool musters = *(const bool *)context;
@@ -226,13 +226,10 @@ static int meet_without_it(struct tutti_comm *comm, int rank, int size, uint64_t
     enum tutti_cause cause;
     uint64_t word = 1;
     int32_t one = 1;
-    (void)size, (void)seed;
+    (void)seed;
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
-    atomic_fetch_add(&endings->met, 1);
-    if (rank == 1) {
-        while (atomic_load(&endings->met) < SIZE) ranks_nap_ms(1);
-        raise(SIGKILL);
-    }
+    ranks_meet(&endings->met, size);
+    if (rank == 1) raise(SIGKILL);
     RANKS_EXPECT(tutti_allreduce(&one, &one, 1, TUTTI_INT32, TUTTI_SUM, comm) == TUTTI_PROC_FAILED);
     RANKS_EXPECT((musters ? tutti_comm_muster(comm, &word, sick, &sick_count, &cause)
                           : tutti_comm_agree(comm, &word)) == TUTTI_PROC_FAILED);

@@ -106,10 +106,13 @@ static enum tutti_status sum(struct tutti_comm *comm, size_t count)
 
 /* ------------------------------------------------------------------------------------- failures */
 
+static _Atomic int *met; /* see ranks_meet */
+
 static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
-    (void)size, (void)seed, (void)context;
+    (void)seed, (void)context;
     RANKS_EXPECT(sum(comm, 4) == TUTTI_OK);
+    ranks_meet(met, size);
     if (rank == 1) {
         ranks_nap_ms(200);
         raise(SIGKILL);
@@ -123,6 +126,7 @@ static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
 static void every_survivor_leaves_a_dump(void **state)
 {
     (void)state;
+    met = ranks_share(sizeof *met);
     assert_int_equal(run(RANKS, 20 * SECOND, one_dies, NULL), 1);
     int count;
     dump_of(1, &count);
@@ -142,9 +146,13 @@ static void every_survivor_leaves_a_dump(void **state)
 static int one_computes(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)size, (void)seed, (void)context;
+    struct tutti_call_options soon = TUTTI_CALL_OPTIONS_INIT;
+    float data[8] = {0};
+    soon.timeout_ns = SECOND / 2;
     RANKS_EXPECT(sum(comm, 4) == TUTTI_OK);
     if (rank != 2) {
-        RANKS_EXPECT(sum(comm, 8) == TUTTI_TIMEOUT);
+        RANKS_EXPECT(tutti_allreduce_with(data, data, 8, TUTTI_FLOAT32, TUTTI_SUM, &soon, comm) ==
+                     TUTTI_TIMEOUT);
         return 0;
     }
     const uint64_t begin_ns = clock_now_ns();
@@ -160,7 +168,7 @@ static int one_computes(struct tutti_comm *comm, int rank, int size, uint64_t se
 static void who_is_in_no_call_leaves_one_too(void **state)
 {
     (void)state;
-    assert_int_equal(run(RANKS, SECOND / 2, one_computes, NULL), 0);
+    assert_int_equal(run(RANKS, 20 * SECOND, one_computes, NULL), 0);
     for (int rank = 0; rank < RANKS; rank++) {
         assert_true(says(rank, "\"status\": \"TIMEOUT\""));
         assert_true(says(rank, "\"reason\": \"failure\""));

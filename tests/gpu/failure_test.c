@@ -105,6 +105,8 @@ static bool has_failed(struct tutti_comm *comm, struct tutti_failure *failure)
 
 enum { RANKS = 3, VICTIM = 2 };
 
+static _Atomic int *came; /* see ranks_meet */
+
 /* context: whether the victim calls before it dies. Rank 0 waits for its call, and nobody but its
  * stream for that of rank 1. */
 static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -124,10 +126,12 @@ static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     }
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     if (rank == VICTIM) {
+        ranks_meet(came, size);
         if (*calls) RANKS_EXPECT(reduce(&place, &options, comm, NULL) == TUTTI_OK);
         raise(SIGKILL);
     }
     RANKS_EXPECT(reduce(&place, &options, comm, rank == 0 ? &request : NULL) == TUTTI_OK);
+    ranks_meet(came, size);
     if (rank == 0) {
         const enum tutti_status status = tutti_wait(&request);
         RANKS_EXPECT(status == TUTTI_PROC_FAILED || (*calls && status == TUTTI_OK));
@@ -148,6 +152,7 @@ static void run_deaths(bool calls, int hosts)
     const struct ranks_options options = {.kind = RANKS_PROCESSES, .outcomes = outcomes};
     if (IS_THREAD_SANITIZED) skip(); /* a child of fork() can start no threads there */
     if (hosts > 1) setenv("TUTTI_TEST_HOSTS", "2", 1);
+    came = ranks_share(sizeof *came);
     const int failed = ranks_run(RANKS, &options, one_dies, &calls);
     unsetenv("TUTTI_TEST_HOSTS");
     assert_int_equal(failed, 1);

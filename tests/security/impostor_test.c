@@ -40,6 +40,7 @@ struct scene {
     int port, ranks;
     enum says says;
     bool is_early;      /* the stranger has the port before anybody starts */
+    atomic_int met;     /* ranks, before rank 0 dies */
     atomic_int listens; /* the stranger does */
     atomic_int greeted; /* connections that it answered */
     atomic_int ended;   /* ranks that are through */
@@ -129,6 +130,7 @@ static int be_rank(struct scene *scene, int rank)
     RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
     RANKS_EXPECT(tutti_allreduce(&value, &value, 1, TUTTI_INT64, TUTTI_MAX, comm) == TUTTI_OK);
     RANKS_EXPECT(value == scene->ranks - 1);
+    if (!scene->is_early) ranks_meet(&scene->met, scene->ranks);
     if (!scene->is_early) ranks_nap_ms(700); /* until hosts have heard of each other */
     if (rank == 0 && !scene->is_early) raise(SIGKILL);
     if (!scene->is_early && survive(scene, comm, rank) != 0) return 1;

@@ -37,6 +37,7 @@ struct scene {
     enum story story;
     uint64_t work_ns;
     bool is_encrypted;
+    atomic_int summed; /* ranks of the first run, before one of them ends */
     atomic_int failed; /* survivors of the first run that have had their error */
     atomic_int ended;  /* ranks of the second run that are through */
 };
@@ -59,6 +60,7 @@ static int first_run(struct scene *scene, int rank)
     options.init_timeout_ns = 60 * SECOND_NS;
     RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
     if (sum(comm, rank, 1) != 0) return 1;
+    ranks_meet(&scene->summed, RANKS);
     if (rank == victim) raise(SIGKILL);
     int64_t value = 0;
     enum tutti_status status = TUTTI_OK;

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -333,10 +334,12 @@ static void what_breaks_the_rules_is_named(void **state)
 static int lose_a_rank(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     const struct tutti_adapt_settings settings = settings_of(64, 0.1);
+    _Atomic int *const met = context;
     struct tutti_adapt *adapt;
-    (void)seed, (void)context;
+    (void)seed;
     RANKS_EXPECT(tutti_adapt_create(NULL, 0, &settings, NULL, comm, &adapt) == TUTTI_OK);
     RANKS_EXPECT(tutti_adapt_observe(adapt, NULL, NULL) == TUTTI_OK);
+    ranks_meet(met, size);
     if (rank == size - 1) raise(SIGKILL);
     RANKS_EXPECT(tutti_adapt_observe(adapt, NULL, NULL) == TUTTI_PROC_FAILED);
     RANKS_EXPECT(tutti_adapt_current(adapt)->batch == 64);
@@ -349,7 +352,7 @@ static void a_death_is_told(void **state)
         .kind = RANKS_PROCESSES, .deadline_ms = 90000, .comm_options = &patient};
     (void)state;
     if (ranks_are_threads()) skip(); /* they cannot die */
-    assert_int_equal(ranks_run(3, &options, lose_a_rank, NULL), 1);
+    assert_int_equal(ranks_run(3, &options, lose_a_rank, ranks_share(sizeof(_Atomic int))), 1);
 }
 
 int main(void)

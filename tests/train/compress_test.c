@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -423,6 +424,8 @@ static void state_follows_names(void **state)
     }
 }
 
+static _Atomic int *met; /* ranks that have averaged before one of them dies */
+
 /* A rank dies in the middle of a step. The others keep their residuals and go on; owners' residuals
  * of those that live are with their new owners. */
 static int lose_a_rank(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -441,6 +444,7 @@ static int lose_a_rank(struct tutti_comm *comm, int rank, int size, uint64_t see
     copy_residual(c, "matrix", COUNT, kept);
     const struct tutti_checkpoint_tensor *part = part_of(c, "matrix, owner's residual");
     if (part != NULL) memcpy(owned + part->begin, part->data, part->count * sizeof(float));
+    ranks_meet(met, size);
     if (rank == size - 1) raise(SIGKILL);
     RANKS_EXPECT(!average(c, &model, 3, rank));
     RANKS_EXPECT(tutti_compressor_parts(c, NULL, 0, &(size_t){0}) == TUTTI_INVALID_OPTIONS);
@@ -476,6 +480,7 @@ static void survivors_go_on(void **state)
                                               .deadline_ms = 90000,
                                               .comm_options = &patient,
                                               .outcomes = outcomes};
+        met = ranks_share(sizeof *met);
         assert_int_equal(ranks_run(4, &options, lose_a_rank, &way), 1);
         assert_int_equal(outcomes[3].fate, RANKS_SIGNALLED);
     }

@@ -78,7 +78,8 @@ struct setting {
     bool keeps_folder;
     uint64_t stops_after; /* so many steps all ranks die; 0: none */
     uint64_t join_wait_ns;
-    int strangers;               /* so many of the first joiners have another number of samples */
+    bool grows;    /* a process takes the place of a dead rank long before the last step */
+    int strangers; /* so many of the first joiners have another number of samples */
     enum tutti_status ends_with; /* in place of a good end */
 };
 
@@ -308,6 +309,7 @@ static int loop(struct model *model, struct tutti_elastic *elastic, const struct
         RANKS_EXPECT(begun == TUTTI_OK);
         if (step.is_over) break;
         if (setting->step_us > 0) usleep(setting->step_us);
+        if (setting->grows && step.number > STEPS / 2 && step.size < FOUNDERS) ranks_nap_ms(500);
         RANKS_EXPECT(step.batch_count == BATCH || step.batch_first + step.batch_count == SAMPLES);
         die_if_fated(step.number, step.rank, AT_BEGIN);
         const enum tutti_status status = do_step(model, elastic, setting, &step);
@@ -587,6 +589,7 @@ static void a_team_that_shrank_grows_again(void **state)
     (void)state;
     setting.replace_wait_ns = 0;
     setting.step_us = 30000;
+    setting.grows = true;
     begin_faults();
     set_fault(0, 3, 1, BEFORE_EXCHANGE, 0);
     assert_int_equal(run(&setting), 1);

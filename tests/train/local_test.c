@@ -318,7 +318,8 @@ static void averages_move_while_ranks_compute(void **state)
 
 /* ---------------------------------------------------------------------------------- ranks that die */
 
-/* A rank dies while an average is under way. The others go on with what they have learnt. */
+/* A rank dies while an average is under way. The others go on with what they have learnt. They have started that average when it dies, and so
+ * all of them fail in the same step. */
 static int lose_a_rank(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     static struct model model, before;
@@ -327,15 +328,20 @@ static int lose_a_rank(struct tutti_comm *comm, int rank, int size, uint64_t see
     struct tutti_comm *smaller;
     enum tutti_status status = TUTTI_OK;
     struct tutti_local_counters counters = {.size_bytes = sizeof counters};
+    _Atomic int *const started = context;
     uint64_t step = 1;
-    (void)seed, (void)context;
+    (void)seed;
     model_init(&model);
     RANKS_EXPECT(tutti_local_create(model.tensors, TENSORS, &options, comm, &local) == TUTTI_OK);
     for (; step < 9 && status == TUTTI_OK; step++) {
         descend(model.data, step, rank);
-        if (step == 7 && rank == size - 1) raise(SIGKILL); /* which would start fragment 0 */
+        if (step == 7 && rank == size - 1) { /* which would start fragment 0 */
+            ranks_meet(started, size);
+            raise(SIGKILL);
+        }
         memcpy(before.data, model.data, sizeof model.data);
         status = tutti_local_step(local, NULL);
+        if (step == 7) ranks_meet(started, size);
     }
     RANKS_EXPECT(status == TUTTI_PROC_FAILED);
     RANKS_EXPECT(memcmp(before.data, model.data, sizeof model.data) == 0);
@@ -368,7 +374,7 @@ static void survivors_go_on(void **state)
                                           .outcomes = outcomes};
     (void)state;
     if (ranks_are_threads()) skip(); /* they cannot die */
-    assert_int_equal(ranks_run(3, &options, lose_a_rank, NULL), 1);
+    assert_int_equal(ranks_run(3, &options, lose_a_rank, ranks_share(sizeof(_Atomic int))), 1);
     assert_int_equal(outcomes[2].fate, RANKS_SIGNALLED);
 }
 

@@ -53,6 +53,7 @@ struct run {
     int leaver, leaver_clocks; /* a worker that leaves before the others, behind so many; -1: none */
     _Atomic int died[RANKS_MAX];
     _Atomic int failed, done; /* workers */
+    _Atomic int met;          /* ranks, before the first of them is killed */
     _Atomic int pids[RANKS_MAX];
 };
 
@@ -370,11 +371,11 @@ static int takes_part_while_servers_die(struct tutti_comm *comm, int rank, int s
     struct run *const run = context;
     struct tutti_server *server;
     struct scratch *const scratch = calloc(1, sizeof *scratch);
-    (void)seed, (void)size;
+    (void)seed;
     RANKS_EXPECT(scratch != NULL);
     atomic_store(&run->pids[rank], getpid());
     RANKS_EXPECT(begin(run, comm, &server) == TUTTI_OK);
-    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    ranks_meet(&run->met, size);
     if (is_worker(run, rank))
         RANKS_EXPECT(works_while_servers_die(server, run, rank, scratch) == 0);
     else
@@ -451,6 +452,13 @@ static bool may_lose_a_share(const struct run *run)
     return false;
 }
 
+static bool loses_ranks(const struct run *run)
+{
+    for (int rank = 0; rank < run->size; rank++)
+        if (run->kill_us[rank] > 0) return true;
+    return false;
+}
+
 static int takes_part(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     struct run *const run = context;
@@ -461,7 +469,8 @@ static int takes_part(struct tutti_comm *comm, int rank, int size, uint64_t seed
     (void)seed, (void)size;
     RANKS_EXPECT(scratch != NULL);
     RANKS_EXPECT(begin(run, comm, &server) == TUTTI_OK);
-    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    const enum tutti_status met = tutti_barrier(comm); /* some may still be in it when a rank dies */
+    RANKS_EXPECT(met == TUTTI_OK || (met == TUTTI_PROC_FAILED && loses_ranks(run)));
     tell(run, "begun", "");
     if (death.us > 0) {
         RANKS_EXPECT(pthread_create(&killer, NULL, kill_later, &death) == 0);
@@ -629,10 +638,10 @@ static int names_whom_it_asked(struct tutti_comm *comm, int rank, int size, uint
     static float dense[WIDTH_MAX];
     const struct tutti_server_part pull = {DENSE, NULL, 0, dense};
     struct tutti_server *server;
-    (void)seed, (void)size;
+    (void)seed;
     atomic_store(&run->pids[rank], getpid());
     RANKS_EXPECT(begin(run, comm, &server) == TUTTI_OK);
-    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    ranks_meet(&run->met, size);
     if (rank < 2) return tutti_server_serve(server) == TUTTI_OK ? 1 : 2; /* dies in it */
     RANKS_EXPECT(kill(atomic_load(&run->pids[0]), SIGKILL) == 0);
     RANKS_EXPECT(tutti_server_pull(server, &pull, 1, NULL) == TUTTI_OK);

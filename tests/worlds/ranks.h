@@ -28,6 +28,7 @@
 #ifndef TUTTI_TESTS_WORLDS_RANKS_H
 #define TUTTI_TESTS_WORLDS_RANKS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -82,6 +83,16 @@ void *ranks_share(size_t bytes);
 static inline void ranks_nap_ms(long ms)
 {
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+/* Waits until `count` ranks have come here. It calls nothing of the library. *come is shared by them (ranks_share), and 0 before.
+ *
+ * Ranks do this before one of them dies: with a rank, what it has sent last may be lost, so that a call which was good on that rank fails
+ * on others. */
+static inline void ranks_meet(_Atomic int *come, int count)
+{
+    atomic_fetch_add(come, 1);
+    while (atomic_load(come) < count) ranks_nap_ms(1);
 }
 
 /* Whether RANKS_DEFAULT means threads here. */

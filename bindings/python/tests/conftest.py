@@ -7,12 +7,13 @@
 Marker arguments: how many ranks (several numbers: one test each); threads=True: threads of one process instead;
 dies=RANK: that one is to die by a signal; deadline=SECONDS until all are killed (default 20).
 The test takes `comm`, and other fixtures if it likes. It is forked from pytest, which itself never joins a
-communicator. When it fails, the output of every rank is shown.
+communicator. When it fails, the output of every rank is shown. Before a rank dies, all ranks meet().
 """
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import pickle
 import signal
@@ -66,6 +67,20 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Optional[bool]:
 
 
 # ---------------------------------------------------------------------------------------------- ranks
+
+# How often each rank of the test under way has come to meet(); shared by the forked processes.
+meetings = mmap.mmap(-1, mmap.PAGESIZE)
+
+
+def meet(comm: Any) -> None:
+    """Waits until all ranks, which are processes, have come here. It calls nothing of the library.
+
+    With a rank that dies, what it has sent last may be lost, so that a call which was good on that rank fails on others.
+    """
+    count = meetings[comm.rank] + 1
+    meetings[comm.rank] = count
+    while min(meetings[: comm.size]) < count:
+        time.sleep(0.001)
 
 
 class Rank:
@@ -154,6 +169,7 @@ def run_ranks(
         if threads:
             ranks = [Rank(0, folder, lambda: run_threads(count, body))]
         else:
+            meetings[:] = bytes(len(meetings))
             job = f"pytest-{os.getpid()}-{time.monotonic_ns()}"
             ranks = [
                 Rank(number, folder, lambda n=number: run_process(n, count, job, body))

@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import pytest
+from conftest import meet
 
 import tutti
 from tutti.horovod._coordinator import Coordinator
@@ -360,11 +361,12 @@ def test_a_rank_that_dies_is_named(comm):
     engine = engine_of(comm)
     engine.begin()
     comm.barrier()
+    meet(comm)
     if comm.rank == 1:
         os.kill(os.getpid(), 9)
     operation = control("b", "barrier")
-    engine.submit(0, operation)
     with pytest.raises(HorovodInternalError, match="rank 1"):
+        engine.submit(0, operation)  # fails itself if the engine has noticed already
         operation.wait()
     with pytest.raises(HorovodInternalError, match="rank 1"):
         engine.submit(0, control("c", "barrier"))
@@ -375,11 +377,12 @@ def test_a_rank_that_dies_is_named(comm):
 def test_a_mistake_in_the_engine_ends_all_ranks(comm):
     engine = engine_of(comm)
     engine.begin()
+    comm.barrier()  # both have an engine
     if comm.rank == 0:
         engine._negotiate = None
     operation = control("b", "barrier")
-    engine.submit(0, operation)
     with pytest.raises(HorovodInternalError, match="NoneType"):
+        engine.submit(0, operation)  # fails itself if the engine has noticed already
         operation.wait()
     engine.stop()
 
@@ -388,6 +391,7 @@ def test_a_mistake_in_the_engine_ends_all_ranks(comm):
 def test_a_failure_names_the_operation_of_the_program(comm):
     engine = engine_of(comm)
     engine.begin()
+    comm.barrier()  # both have an engine
     if comm.rank == 0:
         engine.sets[0].channel.communicator.abort("a reason")
     operation = control("mine", "barrier")

@@ -40,8 +40,8 @@ def test_serving_can_be_interrupted_and_names_a_silent_worker(comm):
     with server.Server(comm, tables_of(), timeout=10) as tables:
         if comm.rank == 0:
             before = signal.signal(signal.SIGUSR1, interrupt)
-            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
             with pytest.raises(Interrupted):
+                threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
                 tables.serve()
             signal.signal(signal.SIGUSR1, before)
         comm.barrier()
