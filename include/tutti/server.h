@@ -228,8 +228,8 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_server_create(const struct tutti_server_options *options, struct tutti_comm *comm,
                     struct tutti_server **server);
 /* Lets workers in: the ranks of `grown` that call tutti_server_join. Collective over grown, in which each
- * server that lives must be. Other ranks of this server may be in it, and then call this function, too. All
- * of the new workers get their connections, or none does. Blocks like tutti_comm_group for a communicator of each new
+ * server that lives must be. Other ranks of this server may be in it, and then call this function, too. If more
+ * ranks join than places are left, the lowest get them. All of these get their connections, or none does. Blocks like tutti_comm_group for a communicator of each new
  * worker with each part and place of each server. grown stays the caller's, and may be freed then. OK: the servers
  * have these connections, and let the workers in between two steps; tutti_server_join waits for that. Otherwise as
  * tutti_server_join; and INVALID_BUFFER: server is NULL. */
@@ -242,9 +242,10 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_server_admit(struct tutti_serve
  * The worker's rank (tutti_server_rank) is the size of the communicator of tutti_server_create, and one more for each
  * place that was taken before. Its clock (tutti_server_count) is the clock of the slowest worker. Its pulls return
  * values after all steps that were taken before it came.
- * On failure *server is NULL, and the server and its workers go on as before. INVALID_OPTIONS: as for
- * tutti_server_create, or the server has too few places left. MISMATCH: the server has other tables. INVALID_COMM:
- * grown is no communicator of this process, or has no server, or no rank that joins. PROC_FAILED, ABORTED: the server has
+ * On failure *server is NULL, grown may have failed, too, and the server and its workers go on as before. INVALID_OPTIONS: as for
+ * tutti_server_create, or the server has no place left for this rank. MISMATCH: the server has other tables. INVALID_COMM:
+ * grown is no communicator of this process, has no server, or no rank that joins, lacks a server that lives, or has servers of
+ * two parameter servers. PROC_FAILED, ABORTED: the server has
  * ended, since all its workers have left; or a rank died. TIMEOUT: the servers have not let it in. NO_MEMORY, or a status
  * of tutti_comm_group. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status

@@ -154,19 +154,33 @@ static int first_left(const struct recovery *recovery)
     return -1;
 }
 
-/* Whether others are two agreements ahead: they decided this one and the next without this rank, and answer no more. */
-static bool is_left_behind(const struct recovery *recovery)
+/* Whether so many ranks are two agreements ahead that the others, this rank among them, cannot decide this one: they have
+ * decided it and the next one without this rank, and answer no more. A rank that is ahead with too few others may have given
+ * both up by itself, so it proves nothing. Where others are a majority, one of them answers, or they come, too. */
+static bool is_left_behind(const struct recovery *recovery, const struct wish *wish)
 {
-    for (int r = 0; r < recovery->health->team->size; r++)
-        if (r != recovery->health->team->rank && recovery->others[r].alike >= recovery->epoch + 2)
-            return true;
-    return false;
+    int voters = 0, count = 0;
+    bool has_first = false, is_any_ahead = false;
+    for (int r = 0; r < recovery->health->team->size; r++) {
+        const struct other *const other = &recovery->others[r];
+        const bool is_self = r == recovery->health->team->rank;
+        const bool is_ahead = !is_self && other->alike >= recovery->epoch + 2;
+        if (wish->voters != NULL && !rank_set_has(wish->voters, r)) continue;
+        is_any_ahead |= is_ahead;
+        if (!is_ahead && !other->is_lost && !other->is_outsider) {
+            has_first |= voters == 0;
+            count++;
+        }
+        voters++;
+    }
+    return is_any_ahead && !standing_is_majority(count, has_first, voters);
 }
 
 /* Whether this agreement cannot be decided: so many ranks take part in other ones, or the others have gone on. */
 static bool is_hopeless(const struct recovery *recovery, const struct wish *wish)
 {
-    return is_left_behind(recovery) || (wish->voters == NULL && recover_outvoted_by(recovery) >= 0);
+    return is_left_behind(recovery, wish) ||
+           (wish->voters == NULL && recover_outvoted_by(recovery) >= 0);
 }
 
 /* Whether the others have a wish to put this rank out that may have a majority, or have gone on with one: they may have
@@ -175,7 +189,8 @@ static bool may_be_put_out(const struct recovery *recovery, const struct wish *w
 {
     struct exclusion exclusion;
     if (!exclusion_of_self(recovery->health, &exclusion)) return false;
-    return wish->voters != NULL || is_left_behind(recovery) || recover_may_be_put_out(recovery);
+    return wish->voters != NULL || is_left_behind(recovery, wish) ||
+           recover_may_be_put_out(recovery);
 }
 
 /* EXCLUDED: the others have put this rank out, or may have when its own wish has come to nothing. */
@@ -215,7 +230,7 @@ static enum tutti_status fail(const struct recovery *recovery, const struct wish
     const char *const function = wish->function;
     char who[128], trouble[COMM_TROUBLE_MAX];
     TRY(check_excluded(recovery, wish));
-    if (is_left_behind(recovery))
+    if (is_left_behind(recovery, wish))
         return error_set(TUTTI_MINORITY, "tutti_%s: the others went on without rank %d", function,
                          health->team->rank);
     if (is_hopeless(recovery, wish)) return fail_outvoted(recovery, wish);

@@ -55,8 +55,8 @@ enum tutti_status agree_among(struct health *health, const char *function, uint6
  * of ranks that have come they end with TIMEOUT, some seconds later than otherwise. Here nobody votes on it: as always,
  * the rank that leads an agreement decides whom it reaches, and no two ranks decide differently.
  *
- * A rank that an agreement was decided without is waited for again when it has come as far as the others. If these are
- * two agreements ahead, it gets MINORITY. */
+ * A rank that an agreement was decided without is waited for again when it has come as far as the others. If so many of
+ * these are two agreements ahead that the rest is no majority, it gets MINORITY. */
 enum tutti_status agree_without_sick(struct health *health, const char *function, uint64_t word,
                                      uint64_t patience_ns, struct agreed *result);
 /* After that, among the ranks of its set: their common opinion of the missing ranks. Blocks until this rank has

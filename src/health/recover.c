@@ -234,14 +234,20 @@ enum standing recover_standing_of_lost(const struct recovery *recovery, int rank
                                                                            : DECLARED_DEAD;
 }
 
+/* Not if its vote has said otherwise since the last look. */
+static bool is_opposed(const struct recovery *recovery, const struct other *other)
+{
+    return other->standing == OPPOSED && other->opposed == recovery->epoch;
+}
+
 int recover_outvoted_by(const struct recovery *recovery)
 {
     const int size = recovery->health->team->size;
     int opposed = -1, count = 0, first = -1;
     for (int r = 0; r < size; r++) {
         const struct other *const other = &recovery->others[r];
-        if (other->standing == OPPOSED && opposed < 0 && !other->is_outsider) opposed = r;
-        if (other->standing == OPPOSED || other->is_outsider) continue;
+        if (is_opposed(recovery, other) && opposed < 0 && !other->is_outsider) opposed = r;
+        if (is_opposed(recovery, other) || other->is_outsider) continue;
         if (count++ == 0) first = r;
     }
     return standing_is_majority(count, first == 0, size) ? -1 : opposed;
@@ -262,7 +268,7 @@ bool recover_lacks_votes(const struct recovery *recovery)
 {
     for (int r = 0; r < recovery->health->team->size; r++) {
         const struct other *const other = &recovery->others[r];
-        if (other->standing == OPPOSED && !other->is_lost && !other->is_outsider &&
+        if (is_opposed(recovery, other) && !other->is_lost && !other->is_outsider &&
             vote_of_rank(recovery, r) == VOTE_UNKNOWN)
             return true;
     }

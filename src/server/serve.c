@@ -157,6 +157,8 @@ static void publish(struct serve *serve)
     serve->counters.parts_alone =
         serve->config.division->spare_count > 0 ? (uint64_t)seat_map_unbacked(&serve->map) : 0;
     serve->is_over = is_over;
+    for (int i = 0; i < serve->peer_count; i++)
+        serve->has_line[i] = serve->peers[i].line.state != LINE_CLOSED;
     serve->silent = silent;
     serve->silent_since_ns = silent >= 0 ? serve->workers[silent].heard_ns : 0;
     /* A spare that has failed leaves the tables as they are. */
@@ -239,6 +241,7 @@ static void release(struct serve *serve)
     free(serve->firsts);
     free(serve->workers);
     free(serve->peers);
+    free(serve->has_line);
     step_leader_release(&serve->leader);
     seat_map_release(&serve->map);
     free(serve->copying.bytes);
@@ -280,13 +283,14 @@ static enum tutti_status allocate(struct serve *serve)
     serve->firsts = calloc(division->table_count, sizeof *serve->firsts);
     serve->workers = calloc(workers, sizeof *serve->workers);
     serve->peers = calloc((size_t)serve->peer_count, sizeof *serve->peers);
+    serve->has_line = calloc((size_t)serve->peer_count, sizeof *serve->has_line);
     serve->records = calloc(SERVE_RECORDS, sizeof *serve->records);
     serve->record_members = calloc(SERVE_RECORDS * words, sizeof *serve->record_members);
     serve->members = calloc(words, sizeof *serve->members);
     serve->updates = calloc(workers, sizeof *serve->updates);
     if (serve->firsts == NULL || serve->workers == NULL || serve->peers == NULL ||
-        serve->records == NULL || serve->record_members == NULL || serve->members == NULL ||
-        serve->updates == NULL || !init_seat(serve))
+        serve->has_line == NULL || serve->records == NULL || serve->record_members == NULL ||
+        serve->members == NULL || serve->updates == NULL || !init_seat(serve))
         return error_set(TUTTI_NO_MEMORY, "no memory for a parameter server of %zu workers",
                          workers);
     serve->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -445,6 +449,16 @@ enum tutti_status serve_take_worker(struct serve *serve, int worker, struct tutt
     pthread_mutex_unlock(&serve->lock);
     (void)!write(serve->event_fd, &one, sizeof one);
     return TUTTI_OK;
+}
+
+bool serve_has_line_to(struct serve *serve, int server)
+{
+    bool has_line = false;
+    pthread_mutex_lock(&serve->lock);
+    for (int i = 0; i < serve->peer_count; i++)
+        has_line |= serve->has_line[i] && division_host(serve->config.division, i) == server;
+    pthread_mutex_unlock(&serve->lock);
+    return has_line;
 }
 
 static enum tutti_status wait_for_save(struct serve *serve, uint64_t done, uint64_t deadline_ns)

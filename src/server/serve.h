@@ -69,6 +69,8 @@ enum tutti_status serve_save(struct serve *serve, const char *folder, uint64_t d
 /* Hands over the communicator with a worker that comes later; NULL: it does not come. It becomes the seat's. Does not
  * block. Any thread. NO_MEMORY: the communicator is freed, and the worker does not come. */
 enum tutti_status serve_take_worker(struct serve *serve, int worker, struct tutti_comm *comm);
+/* Whether a line to that server stands: it lives, as far as this seat knows. Any thread. */
+bool serve_has_line_to(struct serve *serve, int server);
 /* Ends the thread; workers that are there get ABORTED. In a child of fork(), gives memory back
  * alone. NULL is allowed. */
 void serve_free(struct serve *serve);

@@ -138,6 +138,7 @@ struct serve {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     bool is_over;
+    bool *has_line; /* to each other seat */
     int silent; /* the worker that has been silent for the longest time; -1: none that is there */
     uint64_t silent_since_ns;
     enum tutti_status result;

@@ -10,10 +10,16 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/sized.h"
 #include "base/status.h"
+#include "os/clock.h"
 #include "server/server_state.h"
+
+enum { NAP_NS = 5000000 };
+/* A server whose death is known to others is known here to be dead after so long. */
+static const uint64_t DEATH_NS = 10000000000;
 
 /* A rank of the communicator, as it tells the others. */
 struct role {
@@ -25,10 +31,11 @@ struct role {
 struct meeting {
     const char *who;
     struct tutti_comm *comm;
-    int root; /* the first server */
-    int *joiners, joiner_count;
-    int *hosts; /* of each server; -1: it is not here */
-    int places_taken;
+    int root;                   /* the first server */
+    int *joiners, joiner_count; /* those that get a place: the lowest */
+    int comer_count;            /* those that want one */
+    int *hosts;                 /* of each server; -1: it is not here */
+    int places_taken, places_left;
 };
 
 /* A server tells this to a worker that comes, before the ranks of servers and workers. */
@@ -45,9 +52,24 @@ static void meeting_release(struct meeting *meeting)
 
 /* ---------------------------------------------------------------------------------- all ranks agree */
 
+/* A server is one rank: two parameter servers cannot admit together. */
+static enum tutti_status check_servers(const struct meeting *meeting, const struct role *roles,
+                                       int size)
+{
+    for (int high = 0; high < size; high++)
+        for (int low = 0; low < high && roles[high].server >= 0; low++)
+            if (roles[low].server == roles[high].server)
+                return error_set(TUTTI_INVALID_COMM,
+                                 "%s: ranks %d and %d of the communicator are server %d of two "
+                                 "parameter servers",
+                                 meeting->who, low, high, (int)roles[low].server);
+    return TUTTI_OK;
+}
+
 static enum tutti_status read_roles(struct meeting *meeting, const struct role *roles, int size)
 {
     meeting->root = -1;
+    TRY(check_servers(meeting, roles, size));
     for (int r = 0; r < size; r++) {
         if (roles[r].server >= 0 && meeting->root < 0) meeting->root = r;
         if (roles[r].joins) meeting->joiners[meeting->joiner_count++] = r;
@@ -137,6 +159,24 @@ static enum tutti_status exchange_ranks(struct meeting *meeting, struct tutti_se
     return status;
 }
 
+static enum tutti_status no_place(const struct meeting *meeting, int place_count)
+{
+    if (place_count == 0)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "%s: joiner_max of the parameter server is 0: no worker can come",
+                         meeting->who);
+    if (meeting->places_left <= 0)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "%s: joiner_max of the parameter server is %d, and all these places are "
+                         "taken",
+                         meeting->who, place_count);
+    return error_set(TUTTI_INVALID_OPTIONS,
+                     "%s: joiner_max of the parameter server is %d; %d workers come at once, and "
+                     "lower ranks get the last places, of which there %s %d",
+                     meeting->who, place_count, meeting->comer_count,
+                     meeting->places_left == 1 ? "is" : "are", meeting->places_left);
+}
+
 static enum tutti_status exchange_facts(struct meeting *meeting, struct tutti_server *server,
                                         bool joins)
 {
@@ -149,13 +189,30 @@ static enum tutti_status exchange_facts(struct meeting *meeting, struct tutti_se
         fits ? TUTTI_OK
              : error_set(TUTTI_MISMATCH, "%s: it is another parameter server", meeting->who),
         NULL, NULL));
-    const int left = (int)facts.place_count - meeting->places_taken;
-    if (meeting->joiner_count > left)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "%s: joiner_max is %d, of which %d places are left, and %d workers come",
-                         meeting->who, (int)facts.place_count, left, meeting->joiner_count);
+    meeting->places_left = (int)facts.place_count - meeting->places_taken;
+    meeting->comer_count = meeting->joiner_count;
+    if (meeting->places_left <= 0) return no_place(meeting, (int)facts.place_count);
+    if (meeting->joiner_count > meeting->places_left) meeting->joiner_count = meeting->places_left;
     if (joins) take_facts(&server->setup, &facts);
     return exchange_ranks(meeting, server, &facts, joins);
+}
+
+/* Without a connection with each server that lives, a worker never comes. This server may hear of a death later than the
+ * communicator. */
+static enum tutti_status check_missing(const struct meeting *meeting,
+                                       const struct tutti_server *server)
+{
+    const uint64_t until_ns = clock_now_ns() + DEATH_NS;
+    for (int s = 0; s < server->setup.division.server_count; s++)
+        while (meeting->hosts[s] < 0 && server->seats[0] != NULL &&
+               serve_has_line_to(server->seats[0], s)) {
+            if (clock_now_ns() > until_ns)
+                return error_set(TUTTI_INVALID_COMM,
+                                 "%s: the server at rank %d lives, and is not in the communicator",
+                                 meeting->who, server->setup.server_ranks[s]);
+            nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        }
+    return TUTTI_OK;
 }
 
 /* All that ranks must know before they connect. status: of what this rank did before. */
@@ -175,7 +232,9 @@ static enum tutti_status meet(struct meeting *meeting, struct tutti_server *serv
     for (int r = 0; r < size && status == TUTTI_OK; r++)
         if (roles[r].server >= 0 && roles[r].server < servers) meeting->hosts[roles[r].server] = r;
     free(roles);
-    return status;
+    if (status != TUTTI_OK) return status;
+    return server_setup_agree(meeting->comm, meeting->who, check_missing(meeting, server), NULL,
+                              NULL);
 }
 
 /* ----------------------------------------------------------------------------------- the connections */
@@ -192,8 +251,12 @@ static enum tutti_status settle(const struct meeting *meeting, enum tutti_status
     if (*is_known && word == 1) return TUTTI_OK;
     if (status != TUTTI_OK) return error_set(status, "%s", message);
     if (!*is_known) return agreed;
-    return error_set(TUTTI_PROC_FAILED,
-                     "%s: another rank could not connect; its own message says why", meeting->who);
+    struct tutti_failure failure = {.size_bytes = sizeof failure};
+    (void)tutti_comm_failure(meeting->comm, &failure);
+    const bool has_reason = failure.status != TUTTI_OK;
+    return error_set(TUTTI_PROC_FAILED, "%s: another rank could not connect%s%s", meeting->who,
+                     has_reason ? ": " : "; its own message says why",
+                     has_reason ? failure.message : "");
 }
 
 /* Of a server: all workers that come, or that they do not. */
@@ -233,6 +296,15 @@ static enum tutti_status connect(struct tutti_server *server, const struct meeti
 
 /* ---------------------------------------------------------------------------------------- the calls */
 
+/* What failed in it may be a call that the program did not make. */
+static enum tutti_status say_call(enum tutti_status status, const char *who)
+{
+    char message[ERROR_TEXT_MAX];
+    if (status == TUTTI_OK) return TUTTI_OK;
+    error_copy(message, sizeof message);
+    return strncmp(message, who, strlen(who)) == 0 ? status : server_say_where(status, who);
+}
+
 enum tutti_status tutti_server_admit(struct tutti_server *server, struct tutti_comm *grown)
 {
     struct meeting meeting = {.who = "tutti_server_admit", .comm = grown};
@@ -246,16 +318,17 @@ enum tutti_status tutti_server_admit(struct tutti_server *server, struct tutti_c
         server_lines_release(&lines, server);
     }
     meeting_release(&meeting);
-    return status;
+    return say_call(status, meeting.who);
 }
 
-/* Its number among the workers, and its rank. */
+/* Its number among the workers, and its rank; -1: all places are taken by lower ranks. */
 static int take_place(struct tutti_server *server, const struct meeting *meeting)
 {
     const int first = division_first_workers(&server->setup.division) + meeting->places_taken;
     const int rank = tutti_comm_rank(meeting->comm);
-    server->worker = first + server_setup_find(meeting->joiners, meeting->joiner_count, rank);
-    server->rank = server->setup.worker_ranks[server->worker];
+    const int place = server_setup_find(meeting->joiners, meeting->joiner_count, rank);
+    server->worker = place >= 0 ? first + place : -1;
+    server->rank = place >= 0 ? server->setup.worker_ranks[server->worker] : -1;
     return first;
 }
 
@@ -266,6 +339,8 @@ static enum tutti_status join(struct tutti_server *server, struct meeting *meeti
     status = meet(meeting, server, true, status);
     if (status == TUTTI_OK) {
         status = connect(server, meeting, take_place(server, meeting), &lines);
+        if (status == TUTTI_OK && server->worker < 0)
+            status = no_place(meeting, server->setup.division.place_count);
         if (status == TUTTI_OK) status = server_start_working(server, &lines);
         if (status == TUTTI_OK) status = worker_enter(server->worker_end, meeting->who);
         server_lines_release(&lines, server);
@@ -293,7 +368,7 @@ enum tutti_status tutti_server_join(const struct tutti_server_options *options,
     if (server != NULL) server->server = server->worker = -1;
     if (status == TUTTI_OK)
         status = server_say_where(server_setup_init_tables(&server->setup, &own), meeting.who);
-    status = join(server != NULL ? server : &none, &meeting, status);
+    status = say_call(join(server != NULL ? server : &none, &meeting, status), meeting.who);
     if (status == TUTTI_OK) {
         *made = server;
         return TUTTI_OK;

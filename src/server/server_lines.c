@@ -97,6 +97,15 @@ enum tutti_status server_lines_connect(struct tutti_server *server, struct tutti
     return status;
 }
 
+/* All new workers get their connections, or none does. So nobody waits for a pair that is of no use any more. */
+static enum tutti_status give_up(struct tutti_comm *comm, enum tutti_status status)
+{
+    char message[ERROR_TEXT_MAX];
+    error_copy(message, sizeof message);
+    (void)tutti_comm_revoke_because(comm, message);
+    return error_set(status, "%s", message);
+}
+
 enum tutti_status server_lines_connect_new(struct tutti_server *server, struct tutti_comm *comm,
                                            int first, int count, const int *joiner_ranks,
                                            const int *host_ranks, struct server_lines *lines)
@@ -110,6 +119,7 @@ enum tutti_status server_lines_connect_new(struct tutti_server *server, struct t
                                       {server->worker == first + j ? &lines->to_seats[s] : NULL,
                                        end_of(server, s, lines->to_workers, first + j)}};
             if (host >= 0) status = connect_pair(server, comm, &pair, status);
+            if (status != TUTTI_OK) return give_up(comm, status);
         }
-    return status;
+    return TUTTI_OK;
 }

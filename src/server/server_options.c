@@ -8,6 +8,8 @@
 #include "base/hash.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "call/communicator.h"
+#include "health/failure.h"
 #include "server/table_words.h"
 
 /* So one call can name all of them. */
@@ -393,7 +395,7 @@ enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
                                         [SERVER_WORKERS] = "worker_ranks",
                                         [SERVER_REST] = rest};
     const int size = tutti_comm_size(comm), rank = tutti_comm_rank(comm);
-    char message[ERROR_TEXT_MAX], difference[420] = "";
+    char message[ERROR_TEXT_MAX], difference[420] = "", who[128];
     error_copy(message, sizeof message);
     struct word *const words = calloc((size_t)size, sizeof *words);
     if (words == NULL) return error_set(TUTTI_NO_MEMORY, "%s: no memory for %d ranks", what, size);
@@ -412,11 +414,12 @@ enum tutti_status server_setup_agree(struct tutti_comm *comm, const char *what,
     free(words);
     if (status != TUTTI_OK) return error_set(status, "%s", message);
     if (exchanged != TUTTI_OK) return exchanged;
+    if (culprit < 0 && other < 0) return TUTTI_OK;
+    health_name_rank(&comm->health, culprit >= 0 ? culprit : other, who, sizeof who);
     if (culprit >= 0)
-        return error_set(theirs, "%s: rank %d failed with %s; its own message says why", what,
-                         culprit, tutti_status_name(theirs));
-    if (other < 0) return TUTTI_OK;
+        return error_set(theirs, "%s: %s failed with %s; its own message says why", what, who,
+                         tutti_status_name(theirs));
     if (differs == SERVER_TABLES) say_difference(comm, other, setup, difference, sizeof difference);
-    return error_set(TUTTI_MISMATCH, "%s: rank %d gave %s that differ from those of rank 0%s", what,
-                     other, names[differs], difference);
+    return error_set(TUTTI_MISMATCH, "%s: %s gave %s that differ from those of rank 0%s", what, who,
+                     names[differs], difference);
 }

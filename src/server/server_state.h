@@ -60,7 +60,7 @@ void server_lines_release(struct server_lines *lines, const struct tutti_server 
 enum tutti_status server_lines_connect(struct tutti_server *server, struct tutti_comm *comm,
                                        struct server_lines *lines);
 /* Makes those of workers that come, the `first` and those behind it, in a communicator in which they have
- * these ranks, and each server has that one; -1: it is not there. */
+ * these ranks, and each server has that one; -1: it is not there. On failure the communicator is revoked. */
 enum tutti_status server_lines_connect_new(struct tutti_server *server, struct tutti_comm *comm,
                                            int first, int count, const int *joiner_ranks,
                                            const int *host_ranks, struct server_lines *lines);

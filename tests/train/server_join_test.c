@@ -416,7 +416,7 @@ static int refusals(struct tutti_comm *all, int rank, int size, uint64_t seed, v
         table.rate = 1;
     } else {
         RANKS_EXPECT(tutti_server_admit(server, all) == TUTTI_INVALID_OPTIONS);
-        RANKS_EXPECT(says("rank 2 failed"));
+        RANKS_EXPECT(says("rank 2 (host ") && says(") failed with INVALID_OPTIONS"));
         RANKS_EXPECT(tutti_server_admit(server, all) == TUTTI_MISMATCH);
     }
     RANKS_EXPECT(says("table 'dense' has rate 2 and not 1"));
@@ -425,8 +425,95 @@ static int refusals(struct tutti_comm *all, int rank, int size, uint64_t seed, v
     struct tutti_server *second = NULL;
     RANKS_EXPECT((rank == 2 ? tutti_server_join(&options, all, &second)
                             : tutti_server_admit(server, all)) == TUTTI_INVALID_OPTIONS);
-    RANKS_EXPECT(says("joiner_max is 1, of which 0 places are left, and 1 workers come"));
+    RANKS_EXPECT(says("joiner_max of the parameter server is 1, and all these places are taken"));
     if (rank > 0) RANKS_EXPECT(tutti_server_tick(server, NULL) == TUTTI_OK);
+    RANKS_EXPECT(tutti_server_free(server) == TUTTI_OK);
+    return 0;
+}
+
+/* Rank 0 serves, rank 1 works, and two come where there is one place. */
+static int one_place_for_two(struct tutti_comm *all, int rank, int size, uint64_t seed,
+                             void *context)
+{
+    struct play *const play = context;
+    const int first[] = {0, 1};
+    struct tutti_comm *base;
+    struct tutti_server *server = NULL;
+    struct tutti_server_table table;
+    struct tutti_server_options options = options_of(play, &table);
+    (void)size, (void)seed;
+    options.joiner_max = 1;
+    if (rank < 2) {
+        RANKS_EXPECT(tutti_comm_group(all, first, 2, NULL, &base) == TUTTI_OK);
+        RANKS_EXPECT(tutti_server_create(&options, base, &server) == TUTTI_OK);
+        RANKS_EXPECT(tutti_comm_free(base) == TUTTI_OK);
+    }
+    const enum tutti_status status =
+        rank < 2 ? tutti_server_admit(server, all) : tutti_server_join(&options, all, &server);
+    RANKS_EXPECT(status == (rank == 3 ? TUTTI_INVALID_OPTIONS : TUTTI_OK));
+    if (rank == 3)
+        RANKS_EXPECT(server == NULL && says("2 workers come at once, and lower ranks get the last "
+                                            "places, of which there is 1"));
+    if (rank == 2) RANKS_EXPECT(tutti_server_rank(server) == 2);
+    if (rank == 1 || rank == 2) RANKS_EXPECT(tutti_server_tick(server, NULL) == TUTTI_OK);
+    RANKS_EXPECT(tutti_barrier(all) == TUTTI_OK);
+    RANKS_EXPECT(tutti_server_free(server) == TUTTI_OK);
+    return 0;
+}
+
+/* Rank 3 meets server 0 without server 1, which lives: no worker can come like that. */
+static int without_a_server(struct tutti_comm *all, int rank, int size, uint64_t seed, void *context)
+{
+    struct play *const play = context;
+    const int there[] = {0, 1, 2}, some[] = {0, 3}, whole[] = {0, 1, 3};
+    struct tutti_comm *base, *few, *grown;
+    struct tutti_server *server = NULL;
+    struct tutti_server_table table;
+    const struct tutti_server_options options = options_of(play, &table);
+    (void)size, (void)seed;
+    if (rank < 3) {
+        RANKS_EXPECT(tutti_comm_group(all, there, 3, NULL, &base) == TUTTI_OK);
+        RANKS_EXPECT(tutti_server_create(&options, base, &server) == TUTTI_OK);
+        RANKS_EXPECT(tutti_comm_free(base) == TUTTI_OK);
+    }
+    if (rank == 0 || rank == 3) {
+        RANKS_EXPECT(tutti_comm_group(all, some, 2, NULL, &few) == TUTTI_OK);
+        RANKS_EXPECT((rank == 0 ? tutti_server_admit(server, few)
+                                : tutti_server_join(&options, few, &server)) == TUTTI_INVALID_COMM);
+        RANKS_EXPECT(says(rank == 0 ? "the server at rank 1 lives, and is not in the communicator"
+                                    : ") failed with INVALID_COMM"));
+        RANKS_EXPECT(tutti_comm_free(few) == TUTTI_OK);
+    }
+    if (rank != 2) {
+        RANKS_EXPECT(tutti_comm_group(all, whole, 3, NULL, &grown) == TUTTI_OK);
+        RANKS_EXPECT((rank < 2 ? tutti_server_admit(server, grown)
+                               : tutti_server_join(&options, grown, &server)) == TUTTI_OK);
+        RANKS_EXPECT(tutti_comm_free(grown) == TUTTI_OK);
+    }
+    RANKS_EXPECT(tutti_barrier(all) == TUTTI_OK);
+    RANKS_EXPECT(tutti_server_free(server) == TUTTI_OK);
+    return 0;
+}
+
+/* Ranks 0 and 1 are servers of two parameter servers, of which ranks 2 and 3 are the workers. */
+static int two_parameter_servers(struct tutti_comm *all, int rank, int size, uint64_t seed,
+                                 void *context)
+{
+    struct play *const play = context;
+    const int own[] = {rank % 2, rank % 2 + 2};
+    struct tutti_comm *base;
+    struct tutti_server *server = NULL;
+    struct tutti_server_table table;
+    const struct tutti_server_options options = options_of(play, &table);
+    (void)size, (void)seed;
+    if (rank < 4) {
+        RANKS_EXPECT(tutti_comm_group(all, own, 2, NULL, &base) == TUTTI_OK);
+        RANKS_EXPECT(tutti_server_create(&options, base, &server) == TUTTI_OK);
+        RANKS_EXPECT(tutti_comm_free(base) == TUTTI_OK);
+    }
+    RANKS_EXPECT((rank < 4 ? tutti_server_admit(server, all)
+                           : tutti_server_join(&options, all, &server)) == TUTTI_INVALID_COMM);
+    RANKS_EXPECT(says("ranks 0 and 1 of the communicator are server 0 of two parameter servers"));
     RANKS_EXPECT(tutti_server_free(server) == TUTTI_OK);
     return 0;
 }
@@ -468,6 +555,10 @@ static void a_worker_that_cannot_come_is_told_why(void **state)
     struct play play = play_of(1, 1, 1, 1, 3);
     expect_good(3, RANKS_DEFAULT, refusals, &play);
     expect_good(3, RANKS_DEFAULT, comes_too_late, &play);
+    expect_good(4, RANKS_DEFAULT, one_place_for_two, &play);
+    expect_good(5, RANKS_DEFAULT, two_parameter_servers, &play);
+    struct play two = play_of(1, 2, 1, 1, 3);
+    expect_good(4, RANKS_DEFAULT, without_a_server, &two);
 }
 
 /* ------------------------------------------------------------------------------------------- main */
