@@ -12,7 +12,7 @@ Marks are comments, which readers of the page do not see, on the line above a bl
     <!-- compile: ... -->  a C block that is compiled in the same way and not run
     <!-- above -->         a C block that stands above main() of the next one
     <!-- frame -->         a C block with a main(), in which "/* example */" stands for the C blocks of the page that follow
-    <!-- quote FILE -->    the block stands in that file of the source tree, word for word
+    <!-- quote FILE -->    the block stands in that file of the source tree, word for word; a line "..." stands for lines that are left out
     <!-- file NAME -->     the block is a file of that name for the blocks that follow
 A block of text right behind a C or shell block is its output, without what goes to stderr.  Lines of ranks may come in
 any order; "..." in a line stands for anything.  A C block that calls a function of the header that the library does not have is skipped, and
@@ -61,6 +61,8 @@ def read_blocks(page):
             mark, i = None, end
         elif comment:
             mark = comment.groups()
+        elif re.match(r"<!-- (run|compile|above|frame|quote|file)\b", line):
+            blocks.append(Block(page, i + 1, "", ("broken", ""), ""))
         elif line.strip():
             mark = None
             if last is not None and not line.endswith(":"):   # one line of introduction is allowed
@@ -138,12 +140,18 @@ class Runner:
             self.frame = block.text
         elif kind == "above":
             self.above += block.text + "\n"
+        elif kind == "broken":
+            self.fail(block, "is a mark that does not end in its line")
         elif kind == "quote":
             with open(os.path.join(ROOT, rest.strip()), encoding="utf-8") as file:
-                if block.text in file.read():
-                    self.passed += 1
-                else:
+                whole, place = file.read(), 0
+            for part in re.split(r"(?m)^ *\.\.\.\n", block.text):
+                found = whole.find(part, place)
+                if found < 0:
                     self.fail(block, "does not stand in" + rest)
+                    return
+                place = found + len(part)
+            self.passed += 1
         elif kind == "file":
             with open(os.path.join(self.folder, rest.strip()), "w", encoding="utf-8") as file:
                 file.write(block.text)

@@ -73,11 +73,29 @@ two
 ```python
 assert number == 4
 ```
+<!-- quote tests/repo/docs_blocks.py -->
+```python
+import functools
+...
+import tempfile
+```
+<!-- quote tests/repo/docs_blocks.py -->
+```python
+import tempfile
+...
+import functools
+```
+<!-- run: int x;
+int y; -->
+```c
+return x + y;
+```
 END
 said=$(python3 tests/repo/docs_blocks.py "$work/page.md" || true)
 for words in 'page.md:2: says' 'page.md:9: does not compile' 'page.md:13: exit status 1' 'page.md:17: says' \
     'page.md:32: exit status 3' 'page.md:39: does not stand in README.md' "page.md:43: no line 'three' is shown" "page.md:48: no line 'two' was printed" \
-    'page.md:53: exit status 1' '1 passed, 9 failed, 0 skipped'; do
+    'page.md:53: exit status 1' 'page.md:63: does not stand in tests/repo/docs_blocks.py' 'page.md:68: is a mark that does not end in its line' \
+    '2 passed, 11 failed, 0 skipped'; do
     if ! grep -qF "$words" <<<"$said"; then
         echo "this test does not work: '$words' is not in:"
         echo "$said"
