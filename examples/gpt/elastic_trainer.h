@@ -1,6 +1,6 @@
 /* elastic_trainer.h - replicas that go on when ranks die, and take in processes that join.
  *
- *     tutti-run -n 4 --elastic 8 gpt --elastic
+ *     tutti-run -n 4 --elastic 2 gpt --elastic
  *
  *     rank 0   samples 0, 1 ─┐                       ┌─ commit ─ AdamW        each rank has a trainer of its own
  *     rank 1   samples 2, 3 ─┼─ sum of all gradients ┼─ commit ─ AdamW        (trainer.h), with all weights and

@@ -5,7 +5,7 @@
  *     gpt_double --check-gradients            the backward pass is right: the same program in double
  *     tutti-run -n 4 gpt --mesh dp=2,tp=2     on four ranks; add --check-single to compare with one process
  *     gpt --checkpoint DIR --resume           goes on where the last run ended, on any mesh
- *     tutti-run -n 4 --elastic 8 gpt --elastic    goes on when ranks die, and takes in others
+ *     tutti-run -n 4 --elastic 2 gpt --elastic    goes on when ranks die, and takes in others
  *     tutti-run -n 8 gpt --mesh pp=2,dp=2,tp=2 --profile step.json      what all ranks do, for Perfetto
  *
  * The files, in the order in which to read them:

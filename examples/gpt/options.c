@@ -61,7 +61,7 @@ static const char usage[] =
     "                      differ by more than rounding, or with --compress if the mean losses of "
     "the last\n"
     "                      quarter of the steps differ by more than 10 %\n"
-    "many ranks that may die and join, as in `tutti-run -n 4 --elastic 8 gpt --elastic`:\n"
+    "many ranks that may die and join, as in `tutti-run -n 4 --elastic 2 gpt --elastic`:\n"
     "  --elastic           go on when a rank dies, with another process in its place or with those "
     "that are\n"
     "                      left; put out a rank that is sick. Each rank has the whole model; it "
