@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """server_kills.py - trainings with a parameter server, of which workers and the server are killed, beside the same trainings without.
 
-  python3 bench/server_kills.py [--runs 20] [--steps 400] [--workers 4] [--mode synchronous] [--staleness 2] [--replace] [--keep FILE] [--check]
+  python3 bench/server_kills.py [--runs 20] [--steps 400] [--workers 4] [--mode synchronous] [--staleness 2] [--replace] [--at-once 1] [--keep FILE]
+        [--check]
 
 A network with one hidden layer learns to classify points, on one server and --workers workers. In a training with kills one worker is killed with
 SIGKILL between its push and its tick; later the server is; and after that another worker. The server saves its tables again and again, and the death of
@@ -12,12 +13,15 @@ Each of --runs pairs of trainings has a seed of its own, for the first parameter
 nobody trained on. --check: exit with 1 if the means differ by more than two standard errors of the difference of two means, or if a training with kills
 ends above the highest loss without by more than the spread.
 
+--at-once pairs are trained at the same time; nothing is timed.
+
 With --keep, a file keeps what was found, and a later call with the same file adds pairs with the next seeds.
 
 Environment: as for the Python package (TUTTI_LIBRARY, PYTHONPATH). Needs NumPy.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import random
@@ -67,6 +71,10 @@ def learn(values, points, classes):
     share /= len(classes)
     back = (share @ values["second"].T) * (1 - hidden**2)
     return loss, {"first": points.T @ back, "bias": back.sum(axis=0), "second": hidden.T @ share}
+
+
+def joined_file(job, pid):
+    return os.path.join(job["folder"], f"joined-{pid}")
 
 
 def store_of(job):
@@ -153,6 +161,7 @@ def come(tables, job):
 
     try:
         with tutti.join(store_of(job), init_timeout=20) as grown:
+            open(joined_file(job, os.getpid()), "w").close()
             made = server.Server.join(grown, tables, timeout=60)
     except tutti.Error:
         os._exit(TOO_LATE)
@@ -189,8 +198,13 @@ def run_job(job, workers):
                 replaced.add(rank)
                 if job["replaces"] and ranks[0].poll() is None:
                     ranks.append(subprocess.Popen(words, env=environment))
+            if ranks[0].poll() is not None:  # nobody lets a process in that waits for that
+                for rank in ranks[workers + 1:]:
+                    if rank.poll() is None and not os.path.exists(joined_file(job, rank.pid)):
+                        rank.terminate()
             time.sleep(0.02)
-        return [rank.wait() for rank in ranks]
+        codes = [rank.wait() for rank in ranks]
+        return codes[:workers + 1] + [TOO_LATE if code == -signal.SIGTERM else code for code in codes[workers + 1:]]
     finally:
         for rank in ranks:
             rank.kill()
@@ -224,6 +238,10 @@ def train(seed, options, kills):
             return float(file.read()), dead_workers, dead_servers, came
 
 
+def train_pair(seed, options):
+    return (train(seed, options, False)[0], *train(seed, options, True))
+
+
 def describe(name, losses):
     return f"| {name} | {statistics.mean(losses):.4f} | {statistics.stdev(losses):.4f} | {min(losses):.4f} | {max(losses):.4f} |"
 
@@ -236,6 +254,7 @@ def main():
     parser.add_argument("--mode", default="synchronous", choices=("synchronous", "bounded", "asynchronous"))
     parser.add_argument("--staleness", type=int, default=2)
     parser.add_argument("--replace", action="store_true")
+    parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--keep")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--job", help=argparse.SUPPRESS)
@@ -247,8 +266,8 @@ def main():
     if options.keep is not None and os.path.exists(options.keep):
         with open(options.keep, encoding="utf-8") as file:
             found = json.load(file)
-    for seed in range(len(found) + 1, len(found) + options.runs + 1):
-        found.append((train(seed, options, False)[0], *train(seed, options, True)))
+    with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
+        found += pool.map(lambda seed: train_pair(seed, options), range(len(found) + 1, len(found) + options.runs + 1))
     if options.keep is not None:
         with open(options.keep, "w", encoding="utf-8") as file:
             json.dump(found, file)

@@ -15,7 +15,9 @@
 
 #include <cmocka.h>
 
+#include "tests/kit/cases.h"
 #include "tests/worlds/ranks.h"
+#include "tests/worlds/ways.h"
 #include "tutti/exclude.h"
 
 enum { SIZE = 4, VICTIM = 3, WAITS = 2, TIMEOUT_S = 4 };
@@ -107,17 +109,15 @@ static int take_part(struct tutti_comm *comm, int rank, int size, uint64_t seed,
     return bad;
 }
 
-/* On one host, or where each rank takes itself to be on a host of its own. How many ranks ended badly. */
-static int run_on(int hosts, ranks_function *function, void *context)
+/* How many ranks ended badly. */
+static int run_ranks(ranks_function *function, void *context)
 {
     const struct ranks_options options = {.kind = RANKS_PROCESSES, .deadline_ms = 100000};
     char seconds[16];
     snprintf(seconds, sizeof seconds, "%d", TIMEOUT_S);
     memset(endings, 0, sizeof *endings);
     setenv("TUTTI_TIMEOUT", seconds, 1);
-    if (hosts > 1) setenv("TUTTI_TEST_HOSTS", "4", 1);
     const int count = ranks_run(SIZE, &options, function, context);
-    unsetenv("TUTTI_TEST_HOSTS");
     unsetenv("TUTTI_TIMEOUT");
     return count;
 }
@@ -125,13 +125,11 @@ static int run_on(int hosts, ranks_function *function, void *context)
 static void run(struct setting setting, int bad, int named)
 {
     if (ranks_are_threads()) skip();
-    for (int hosts = 1; hosts <= SIZE; hosts += SIZE - 1) {
-        assert_int_equal(run_on(hosts, take_part, &setting), bad);
-        assert_int_equal(atomic_load(&endings->named), named);
-        assert_int_equal(atomic_load(&endings->timed_out), named);
-        assert_int_equal(atomic_load(&endings->others_named), 0);
-        assert_int_equal(atomic_load(&endings->put_out), named > 0);
-    }
+    assert_int_equal(run_ranks(take_part, &setting), bad);
+    assert_int_equal(atomic_load(&endings->named), named);
+    assert_int_equal(atomic_load(&endings->timed_out), named);
+    assert_int_equal(atomic_load(&endings->others_named), 0);
+    assert_int_equal(atomic_load(&endings->put_out), named > 0);
 }
 
 static void all_come(void **state)
@@ -211,8 +209,7 @@ static void two_musters_at_once_find_the_same_rank(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    for (int hosts = 1; hosts <= SIZE; hosts += SIZE - 1)
-        assert_int_equal(run_on(hosts, muster_both, NULL), 0);
+    assert_int_equal(run_ranks(muster_both, NULL), 0);
 }
 
 /* ------------------------------------------------------------------------------------ what follows */
@@ -256,15 +253,14 @@ static void after_a_muster_survivors_meet_without_a_rank_that_stops(void **state
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    for (int hosts = 1; hosts <= SIZE; hosts += SIZE - 1)
-        assert_int_equal(run_on(hosts, meet_without_it, &(bool){true}), 1); /* the rank that died */
+    assert_int_equal(run_ranks(meet_without_it, &(bool){true}), 1); /* the rank that died */
 }
 
 static void without_a_muster_it_is_waited_for(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    assert_int_equal(run_on(1, meet_without_it, &(bool){false}), 1);
+    assert_int_equal(run_ranks(meet_without_it, &(bool){false}), 1);
 }
 
 int main(void)
@@ -272,16 +268,18 @@ int main(void)
     setenv("TUTTI_SECRET", "the secret of this test, which nobody guesses", 1);
     setenv("TUTTI_SOCKET_IFNAME", "lo", 0);
     endings = ranks_share(sizeof *endings);
-    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
+/* On one host, and where each rank takes itself to be on a host of its own. */
+#define IN_BOTH_PLACES(function) \
+    CASE_OF(function, in_shared_memory), CASE_OF(function, on_four_hosts)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_come),
-        cmocka_unit_test(a_stopped_rank_is_sick),
-        cmocka_unit_test(a_rank_that_waits_for_it_is_not),
-        cmocka_unit_test(a_rank_that_hangs_is_sick),
-        cmocka_unit_test(a_dead_rank_is_not_sick),
-        cmocka_unit_test(two_musters_at_once_find_the_same_rank),
-        cmocka_unit_test(after_a_muster_survivors_meet_without_a_rank_that_stops),
-        cmocka_unit_test(without_a_muster_it_is_waited_for),
+        IN_BOTH_PLACES(a_rank_that_hangs_is_sick),
+        IN_BOTH_PLACES(after_a_muster_survivors_meet_without_a_rank_that_stops),
+        IN_BOTH_PLACES(a_stopped_rank_is_sick),
+        IN_BOTH_PLACES(a_rank_that_waits_for_it_is_not),
+        IN_BOTH_PLACES(two_musters_at_once_find_the_same_rank),
+        IN_BOTH_PLACES(a_dead_rank_is_not_sick),
+        IN_BOTH_PLACES(all_come),
+        CASE_OF(without_a_muster_it_is_waited_for, in_shared_memory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

@@ -25,37 +25,19 @@ limit_s=50
 
 # shellcheck source=tests/hosts/namespaces.sh
 source "${BASH_SOURCE[0]%/*}/../hosts/namespaces.sh"
+# shellcheck source=tests/kit/scenes.sh
+source "${BASH_SOURCE[0]%/*}/../kit/scenes.sh"
 
 need_namespaces
 [ -x "$rank_program" ] || skip "$rank_program is not built"
 
-pids=()
 if [ $# = 0 ]; then
-    # A lane cleans up after itself, however it ends.
-    stop_lanes() {
-        trap '' INT TERM HUP
-        ((${#pids[@]} == 0)) || kill -TERM "${pids[@]}" 2>/dev/null
-        wait
-    }
-    trap stop_lanes EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM HUP
-    for cases in 'one_host two_and_two' 'stopped short_cut' 'three_and_five two_hosts' 'killed longer_cut'; do
-        # shellcheck disable=SC2086 # words
-        bash "$0" $cases &
-        pids+=($!)
-    done
-    skipped=0
-    for lane in "${pids[@]}"; do
-        wait "$lane"
-        code=$?
-        if [ $code = 77 ]; then skipped=$code; elif [ $code != 0 ]; then failed=1; fi
-    done
-    pids=()
-    [ $failed = 1 ] || exit $skipped
-    exit $failed
+    # The longest begin first.
+    scenes_run 4 scenes_again one_host stopped three_and_five killed two_hosts two_and_two longer_cut short_cut
+    exit
 fi
 
+pids=()
 work=$(mktemp -d) || exit 1
 finish() {
     trap '' INT TERM HUP

@@ -12,17 +12,15 @@ set -uo pipefail
 
 # shellcheck source=tests/hosts/two_hosts.sh
 source "${BASH_SOURCE[0]%/*}/two_hosts.sh"
+# shellcheck source=tests/kit/scenes.sh
+source "${BASH_SOURCE[0]%/*}/../kit/scenes.sh"
 
 need_namespaces
 
-# Two that mostly wait run beside each other, each on hosts of its own.
-scenes=("$@")
+# Three run at a time, each on hosts of its own.
 if [ $# = 0 ]; then
-    for scene in lost unreached; do
-        bash "$(realpath "$0")" $scene &
-        others+=($!)
-    done
-    scenes=(one both unequal)
+    scenes_run 3 scenes_again unreached lost unequal both one
+    exit
 fi
 
 make_hosts tr
@@ -91,8 +89,4 @@ unreached() {
     [ "$(grep -c 'no connection by rail' rank1)" = 1 ] || fail "unreached: the log warns more than once"
 }
 
-all_failed=0
-for scene in "${others[@]}"; do wait "$scene" || all_failed=1; done
-others=()
-play "${scenes[@]}" || all_failed=1
-exit $all_failed
+play "$@"

@@ -16,8 +16,7 @@
 # shellcheck source=tests/hosts/namespaces.sh
 source "${BASH_SOURCE[0]%/*}/namespaces.sh"
 
-others=() # processes that are ended, too
-pids=()   # of the job
+pids=() # of the job
 share=
 
 clean_up() { # the script's process, namespaces, folder
@@ -30,7 +29,6 @@ clean_up() { # the script's process, namespaces, folder
 export -f clean_up
 
 finish_all() {
-    [ ${#others[@]} = 0 ] || kill "${others[@]}" 2>/dev/null
     clean_up "$space" "$work"
 }
 

@@ -31,6 +31,12 @@ int cases_run_at_once(const struct CMUnitTest *cases, size_t count, size_t most)
 #function ", " #way, (function), (way), NULL, NULL \
     }
 
+/* The same with a name of its own, and a pointer, which the function gets as its *state. */
+#define CASE_WITH(name, function, way, of_case)    \
+    {                                              \
+        (name), (function), (way), NULL, (of_case) \
+    }
+
 #define CASES_RUN_AT_ONCE(cases, most) \
     cases_run_at_once((cases), sizeof(cases) / sizeof *(cases), (most))
 

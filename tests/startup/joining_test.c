@@ -26,9 +26,11 @@
 #include "comm/knowledge.h"
 #include "comm/plans.h"
 #include "comm/site.h"
+#include "tests/kit/cases.h"
 #include "tests/kit/sanitized.h"
 #include "tests/worlds/card_world.h"
 #include "tests/worlds/ranks.h"
+#include "tests/worlds/ways.h"
 #include "transport/ofi/ofi.h"
 #include "transport/open.h"
 #include "transport/router/router.h"
@@ -241,43 +243,18 @@ static void expect_named_of(int size, const char *function, enum tutti_status st
             printf("%s on rank %d: once more\n", function, victim);
 }
 
-static void expect_named(const char *function, enum tutti_status status, bool may_join)
-{
-    expect_named_of(RANKS, function, status, may_join);
-}
+/* What fails on one rank, each in turn, and what comes of it. */
+struct fault {
+    const char *function; /* or a variable that is set to nonsense */
+    enum tutti_status status;
+    int size;
+    bool may_join; /* the others create their communicators, and the first call fails */
+};
 
-static void expect_all_named(bool has_network)
+static void ranks_fail_together(void **state)
 {
-    expect_named("processes_open", TUTTI_NO_SPACE, false);
-    expect_named("comm_agree_on_knowledge", TUTTI_NO_SPACE, false);
-    if (has_network) expect_named("transports_open_remote", TUTTI_NO_SPACE, false);
-    expect_named("plans_prove", TUTTI_NO_SPACE, false);
-    expect_named("comm_find_site", TUTTI_NO_SPACE, false);
-    expect_named("handle_add", TUTTI_NO_SPACE, true);
-}
-
-static void ranks_of_one_host_fail_together(void **state)
-{
-    (void)state;
-    expect_all_named(false);
-}
-
-static void ranks_of_one_host_over_tcp_fail_together(void **state)
-{
-    (void)state;
-    setenv("TUTTI_TRANSPORT", "tcp", 1);
-    expect_all_named(true);
-    unsetenv("TUTTI_TRANSPORT");
-}
-
-static void ranks_of_two_hosts_fail_together(void **state)
-{
-    (void)state;
-    setenv("TUTTI_TEST_HOSTS", "2", 1);
-    expect_all_named(true);
-    expect_named_of(HOSTS, "router_create", TUTTI_NO_SPACE, false); /* nobody tells for the rank */
-    expect_named("TUTTI_TOPO_FILE", TUTTI_SYSTEM, false);
-    unsetenv("TUTTI_TEST_HOSTS");
+    const struct fault *const fault = *state;
+    expect_named_of(fault->size, fault->function, fault->status, fault->may_join);
 }
 
 /* It has a file or an option that the others do not have. */
@@ -299,10 +276,7 @@ static void expect_own_mistakes_named(size_t stride)
 static void a_rank_with_a_mistake_of_its_own_tells_the_others(void **state)
 {
     (void)state;
-    expect_own_mistakes_named(1);
-    setenv("TUTTI_TEST_HOSTS", "2", 1);
-    expect_own_mistakes_named(3);
-    unsetenv("TUTTI_TEST_HOSTS");
+    expect_own_mistakes_named(ranks_are_on_hosts() ? 3 : 1);
 }
 
 /* The last rank does not come at all. */
@@ -406,16 +380,12 @@ static void a_rank_that_cannot_join_a_derived_communicator_tells_the_others(void
 {
     (void)state;
     expect_derivations_fail_alike();
-    setenv("TUTTI_TEST_HOSTS", "2", 1);
-    expect_derivations_fail_alike();
-    unsetenv("TUTTI_TEST_HOSTS");
 }
 
 /* Nobody else on the host of that rank has a way to the others. */
 static void a_rank_without_its_card_tells_other_hosts(void **state)
 {
     (void)state;
-    setenv("TUTTI_TEST_HOSTS", "2", 1);
     expect_named_of(HOSTS, "processes_open", TUTTI_NO_SPACE, false);
     expect_named_of(HOSTS, "TUTTI_FABRIC", TUTTI_UNSUPPORTED, false);
     if (card_world_has_fabric("tcp;ofi_rxm")) {
@@ -424,7 +394,6 @@ static void a_rank_without_its_card_tells_other_hosts(void **state)
         expect_named_of(HOSTS, "processes_open", TUTTI_NO_SPACE, false);
         unsetenv("TUTTI_FABRIC");
     }
-    unsetenv("TUTTI_TEST_HOSTS");
 }
 
 /* Ranks of two hosts create a communicator; returns how many of them did not do what they
@@ -433,14 +402,12 @@ static int run_two_hosts(int size, int victim, ranks_function *function)
 {
     const struct ranks_options options = {
         .kind = RANKS_PROCESSES, .deadline_ms = 80000, .without_comm = true};
-    setenv("TUTTI_TEST_HOSTS", "2", 1);
     memset(scene, 0, sizeof *scene);
     atomic_store(gone, 0);
     scene->victim = victim;
     assert_int_equal(tutti_id_create(&scene->id), TUTTI_OK);
     const int failed = ranks_run(size, &options, function, NULL);
     atomic_store(gone, 0);
-    unsetenv("TUTTI_TEST_HOSTS");
     return failed;
 }
 
@@ -540,25 +507,41 @@ static void a_rank_that_met_the_others_and_is_late_is_named(void **state)
     assert_int_equal(ranks_run(RANKS, &options, miss, NULL), 0);
 }
 
+#define FAIL(function, status, size, may_join, way)                                  \
+    CASE_WITH("ranks_fail_together, " #function ", " #way, ranks_fail_together, way, \
+              (&(struct fault){#function, status, size, may_join}))
+#define FAIL_ON_ONE_HOST(way)                                             \
+    FAIL(processes_open, TUTTI_NO_SPACE, RANKS, false, way),              \
+        FAIL(comm_agree_on_knowledge, TUTTI_NO_SPACE, RANKS, false, way), \
+        FAIL(plans_prove, TUTTI_NO_SPACE, RANKS, false, way),             \
+        FAIL(comm_find_site, TUTTI_NO_SPACE, RANKS, false, way),          \
+        FAIL(handle_add, TUTTI_NO_SPACE, RANKS, true, way)
+#define FAIL_OVER_A_NETWORK(way) \
+    FAIL_ON_ONE_HOST(way), FAIL(transports_open_remote, TUTTI_NO_SPACE, RANKS, false, way)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_of_one_host_fail_together),
-        cmocka_unit_test(ranks_of_one_host_over_tcp_fail_together),
-        cmocka_unit_test(ranks_of_two_hosts_fail_together),
-        cmocka_unit_test(a_rank_with_a_mistake_of_its_own_tells_the_others),
-        cmocka_unit_test(who_has_come_hears_of_a_mistake_although_others_are_missing),
-        cmocka_unit_test(a_rank_that_cannot_join_a_derived_communicator_tells_the_others),
-        cmocka_unit_test(a_rank_without_its_card_tells_other_hosts),
-        cmocka_unit_test(rank_0_misses_a_host_without_a_network),
-        cmocka_unit_test(rank_0_misses_it_although_its_passes_are_rare),
-        cmocka_unit_test(a_rank_that_dies_while_its_host_waits_for_others_is_named),
-        cmocka_unit_test(a_rank_that_met_the_others_and_is_late_is_named),
+        FAIL_OVER_A_NETWORK(on_two_hosts),
+        /* Nobody tells for the rank. */
+        FAIL(router_create, TUTTI_NO_SPACE, HOSTS, false, on_two_hosts),
+        FAIL(TUTTI_TOPO_FILE, TUTTI_SYSTEM, RANKS, false, on_two_hosts),
+        CASE_OF(a_rank_with_a_mistake_of_its_own_tells_the_others, on_two_hosts),
+        CASE_OF(a_rank_that_cannot_join_a_derived_communicator_tells_the_others, on_two_hosts),
+        CASE_OF(a_rank_without_its_card_tells_other_hosts, on_two_hosts),
+        CASE_OF(rank_0_misses_a_host_without_a_network, on_two_hosts),
+        CASE_OF(rank_0_misses_it_although_its_passes_are_rare, on_two_hosts),
+        CASE_OF(a_rank_that_dies_while_its_host_waits_for_others_is_named, on_two_hosts),
+        FAIL_ON_ONE_HOST(in_shared_memory),
+        FAIL_OVER_A_NETWORK(over_tcp_on_one_host),
+        CASE_OF(a_rank_with_a_mistake_of_its_own_tells_the_others, in_shared_memory),
+        CASE_OF(who_has_come_hears_of_a_mistake_although_others_are_missing, in_shared_memory),
+        CASE_OF(a_rank_that_cannot_join_a_derived_communicator_tells_the_others, in_shared_memory),
+        CASE_OF(a_rank_that_met_the_others_and_is_late_is_named, in_shared_memory),
     };
     setenv("TUTTI_LOG", "off", 0); /* failures are what is expected here */
     setenv("TUTTI_SECRET", "a secret of this test alone", 1);
     scene = ranks_share(sizeof *scene);
     gone = ranks_share(sizeof *gone);
-    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return CASES_RUN_AT_ONCE(tests, 4);
 }

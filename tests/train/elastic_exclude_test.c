@@ -18,6 +18,7 @@
 #include "tests/kit/cases.h"
 #include "tests/kit/scratch.h"
 #include "tests/worlds/ranks.h"
+#include "tests/worlds/ways.h"
 #include "tutti/train/elastic.h"
 
 enum {
@@ -189,83 +190,64 @@ static void run(struct setting setting)
     assert_int_equal(bad, setting.sickness == STOPS_LATER); /* the rank that is killed */
 }
 
-/* On one host, and where each rank takes itself to be on a host of its own. */
-static void run_in_both_places(struct setting setting)
+static void run_without_the_victim(struct setting setting)
 {
-    for (int hosts = 1; hosts <= FOUNDERS; hosts += FOUNDERS - 1) {
-        if (hosts > 1) setenv("TUTTI_TEST_HOSTS", "4", 1);
-        run(setting);
-        unsetenv("TUTTI_TEST_HOSTS");
-        assert_int_equal(atomic_load(&endings->excluded), 1);
-        assert_int_equal(atomic_load(&endings->finished), FOUNDERS - 1 + setting.joiners);
-        assert_int_equal(atomic_load(&endings->size_at_end), FOUNDERS - 1 + setting.joiners);
-    }
+    if (ranks_are_threads()) skip();
+    run(setting);
+    assert_int_equal(atomic_load(&endings->excluded), 1);
+    assert_int_equal(atomic_load(&endings->finished), FOUNDERS - 1 + setting.joiners);
+    assert_int_equal(atomic_load(&endings->size_at_end), FOUNDERS - 1 + setting.joiners);
 }
 
 static void a_late_rank_is_put_out_and_the_others_go_on(void **state)
 {
     (void)state;
-    if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){LATE, 0, true, false, 0});
+    run_without_the_victim((struct setting){LATE, 0, true, false, 0});
 }
 
 static void a_process_takes_the_place_of_a_late_rank(void **state)
 {
     (void)state;
-    if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){LATE, 1, true, false, 0});
+    run_without_the_victim((struct setting){LATE, 1, true, false, 0});
 }
 
 static void a_stopped_rank_is_put_out_at_the_deadline(void **state)
 {
     (void)state;
-    if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){STOPPED, 0, true, false, 0});
+    run_without_the_victim((struct setting){STOPPED, 0, true, false, 0});
 }
 
 static void where_no_process_comes_for_longer_than_a_deadline_the_others_go_on(void **state)
 {
     (void)state;
-    if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){STOPPED, 0, true, true, 0});
+    run_without_the_victim((struct setting){STOPPED, 0, true, true, 0});
 }
 
 static void a_process_takes_the_place_of_a_stopped_rank(void **state)
 {
     (void)state;
-    if (ranks_are_threads()) skip();
-    run_in_both_places((struct setting){STOPPED, 1, true, false, 0});
+    run_without_the_victim((struct setting){STOPPED, 1, true, false, 0});
 }
 
 static void a_rank_that_stops_for_less_than_the_deadline_stays(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    for (int hosts = 1; hosts <= FOUNDERS; hosts += FOUNDERS - 1) {
-        if (hosts > 1) setenv("TUTTI_TEST_HOSTS", "4", 1);
-        run((struct setting){PAUSED, 0, true, false, 0});
-        unsetenv("TUTTI_TEST_HOSTS");
-        assert_int_equal(atomic_load(&endings->excluded), 0);
-        assert_int_equal(atomic_load(&endings->finished), FOUNDERS);
-        assert_int_equal(atomic_load(&endings->size_at_end), FOUNDERS);
-    }
+    run((struct setting){PAUSED, 0, true, false, 0});
+    assert_int_equal(atomic_load(&endings->excluded), 0);
+    assert_int_equal(atomic_load(&endings->finished), FOUNDERS);
+    assert_int_equal(atomic_load(&endings->size_at_end), FOUNDERS);
 }
 
 /* The victim stops while the others meet, in one of the agreements or between them. It goes on when they are done, and has
  * no part in the team. */
 static void a_rank_that_stops_while_the_others_meet_is_left_out(void **state)
 {
-    static const int after_ms[] = {0, 0, 2, 4, 8, 15};
-    (void)state;
+    const struct setting *const setting = *state;
     if (ranks_are_threads()) skip();
-    for (size_t i = 0; i < sizeof after_ms / sizeof *after_ms; i++) {
-        const int joiners = i % 4 < 2 ? 0 : 2;
-        if (i % 2 != 0) setenv("TUTTI_TEST_HOSTS", "4", 1);
-        run((struct setting){STOPS_LATER, joiners, true, false, after_ms[i]});
-        unsetenv("TUTTI_TEST_HOSTS");
-        assert_int_equal(atomic_load(&endings->finished), FOUNDERS - 2 + joiners);
-        assert_int_equal(atomic_load(&endings->size_at_end), FOUNDERS - 2 + joiners);
-    }
+    run(*setting);
+    assert_int_equal(atomic_load(&endings->finished), FOUNDERS - 2 + setting->joiners);
+    assert_int_equal(atomic_load(&endings->size_at_end), FOUNDERS - 2 + setting->joiners);
 }
 
 static void without_a_policy_nobody_is_put_out(void **state)
@@ -282,15 +264,28 @@ int main(void)
     setenv("TUTTI_SECRET", "the secret of this test, which nobody guesses", 1);
     setenv("TUTTI_SOCKET_IFNAME", "lo", 0);
     endings = ranks_share(sizeof *endings);
+/* On one host, and where each rank takes itself to be on a host of its own. */
+#define IN_BOTH_PLACES(function) \
+    CASE_OF(function, in_shared_memory), CASE_OF(function, on_four_hosts)
+#define STOPS_AFTER(ms, joiners, way)                                                            \
+    CASE_WITH("a_rank_that_stops_while_the_others_meet_is_left_out, after " #ms " ms, " #joiners \
+              " joiners, " #way,                                                                 \
+              a_rank_that_stops_while_the_others_meet_is_left_out, way,                          \
+              (&(struct setting){STOPS_LATER, joiners, true, false, ms}))
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_late_rank_is_put_out_and_the_others_go_on),
-        cmocka_unit_test(a_process_takes_the_place_of_a_late_rank),
-        cmocka_unit_test(a_stopped_rank_is_put_out_at_the_deadline),
-        cmocka_unit_test(where_no_process_comes_for_longer_than_a_deadline_the_others_go_on),
-        cmocka_unit_test(a_process_takes_the_place_of_a_stopped_rank),
-        cmocka_unit_test(a_rank_that_stops_for_less_than_the_deadline_stays),
-        cmocka_unit_test(a_rank_that_stops_while_the_others_meet_is_left_out),
-        cmocka_unit_test(without_a_policy_nobody_is_put_out),
+        IN_BOTH_PLACES(where_no_process_comes_for_longer_than_a_deadline_the_others_go_on),
+        STOPS_AFTER(0, 0, in_shared_memory),
+        STOPS_AFTER(0, 0, on_four_hosts),
+        STOPS_AFTER(2, 2, in_shared_memory),
+        STOPS_AFTER(4, 2, on_four_hosts),
+        STOPS_AFTER(8, 0, in_shared_memory),
+        STOPS_AFTER(15, 0, on_four_hosts),
+        IN_BOTH_PLACES(a_stopped_rank_is_put_out_at_the_deadline),
+        IN_BOTH_PLACES(a_process_takes_the_place_of_a_stopped_rank),
+        IN_BOTH_PLACES(a_late_rank_is_put_out_and_the_others_go_on),
+        IN_BOTH_PLACES(a_process_takes_the_place_of_a_late_rank),
+        IN_BOTH_PLACES(a_rank_that_stops_for_less_than_the_deadline_stays),
+        CASE_OF(without_a_policy_nobody_is_put_out, in_shared_memory),
     };
     return CASES_RUN_AT_ONCE(tests, 4);
 }

@@ -1,7 +1,7 @@
-/* paths.h - the same tests over several transports: group setups of cmocka that say which one the
- * ranks will take. */
-#ifndef TUTTI_TESTS_WORLDS_PATHS_H
-#define TUTTI_TESTS_WORLDS_PATHS_H
+/* ways.h - the same tests over several transports: setups of cmocka, of a case or of a group, that
+ * say which transport the ranks will take. */
+#ifndef TUTTI_TESTS_WORLDS_WAYS_H
+#define TUTTI_TESTS_WORLDS_WAYS_H
 
 #include <stdlib.h>
 
@@ -26,6 +26,15 @@ static inline int on_two_hosts(void **state)
     (void)state;
     unsetenv("TUTTI_TRANSPORT");
     setenv("TUTTI_TEST_HOSTS", "2", 1);
+    return 0;
+}
+
+/* Each of up to four ranks is alone on its host. */
+static inline int on_four_hosts(void **state)
+{
+    (void)state;
+    unsetenv("TUTTI_TRANSPORT");
+    setenv("TUTTI_TEST_HOSTS", "4", 1);
     return 0;
 }
 
