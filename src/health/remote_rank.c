@@ -244,7 +244,7 @@ void remote_tell_leaving(struct network *network)
 void remote_ask(struct health *health, int rank, int slot, uint64_t begun)
 {
     struct network *network = health->network;
-    if (remote_of(health, rank) == NULL || network->is_stopped) return;
+    if (remote_of(health, rank) == NULL) return;
     struct remote_rank *remote = remote_know(network, rank);
     if (remote == NULL) return; /* it is asked again */
     const uint64_t now = clock_now_ns();

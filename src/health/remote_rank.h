@@ -15,7 +15,7 @@
 struct health;
 
 /* Asks it for its call of that number in a slot, unless it was asked just now; the answer goes to
- * the remote board. */
+ * the remote board. Also after a failure, when musters ask which call it is in. */
 void remote_ask(struct health *health, int rank, int slot, uint64_t begun);
 /* Asks all of them; false if there are none. */
 bool remote_ask_all(struct health *health, int slot, uint64_t begun);
