@@ -233,9 +233,10 @@ static bool fail_one(int victim, enum tutti_status status, bool may_join, bool m
     return all_right;
 }
 
+enum { TRIES = 30 }; /* where the machine is busy: ranks of other hosts are told for a second */
+
 static void expect_named_of(int size, const char *function, enum tutti_status status, bool may_join)
 {
-    enum { TRIES = 10 }; /* where the machine is busy */
     scene->failing = function;
     scene->size = size;
     for (int victim = 0; victim < size; victim += is_sparse() ? 2 : 1)
@@ -266,8 +267,8 @@ static void expect_own_mistakes_named(size_t stride)
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i += stride) {
         scene->failing = mistakes[i];
         scene->size = RANKS;
-        for (int t = 1;
-             !fail_one((int)i % RANKS, TUTTI_INVALID_OPTIONS, false, ranks_are_on_hosts() && t < 10);
+        for (int t = 1; !fail_one((int)i % RANKS, TUTTI_INVALID_OPTIONS, false,
+                                  ranks_are_on_hosts() && t < TRIES);
              t++)
             printf("%s: once more\n", mistakes[i]);
     }
@@ -364,7 +365,6 @@ static int derive_alone(struct tutti_comm *comm, int rank, int size, uint64_t se
 /* Until all ranks hear the reason, which they may not where the machine is busy. */
 static void expect_derivations_fail_alike(void)
 {
-    enum { TRIES = 10 };
     const struct ranks_options options = {.deadline_ms = 60000};
     for (int i = 1, missed = 1; missed > 0; i++) {
         atomic_store(gone, 0);
@@ -543,5 +543,5 @@ int main(void)
     setenv("TUTTI_SECRET", "a secret of this test alone", 1);
     scene = ranks_share(sizeof *scene);
     gone = ranks_share(sizeof *gone);
-    return CASES_RUN_AT_ONCE(tests, 4);
+    return CASES_RUN_AT_ONCE(tests, 2);
 }
