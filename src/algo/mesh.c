@@ -106,8 +106,8 @@ void mesh_twoshot(const struct algo_params *params, int rank, struct plan_builde
     receive_blocks_from_group(b, params, rank, all);
 }
 
-/* The fewest messages that an allreduce of p ranks takes, 2 (p-1): what counts where ranks share cores, and each message
- * keeps one of them busy. */
+/* The fewest messages that an allreduce of p ranks takes, 2 (p-1). Their number counts where ranks share cores, since each
+ * message keeps a core busy. */
 void mesh_direct_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int all = plan_group_all(b);

@@ -352,8 +352,8 @@ static enum tutti_status measure(struct survey *survey)
     return TUTTI_OK;
 }
 
-/* The cost of a small message's path to its two ranks in the model, which adds it to the latency. Hosts that share cores have
- * measured on these, while others did. */
+/* The cost of a small message's path to its two ranks in the model, which adds it to the latency. Hosts that share cores
+ * measure on them all at once. */
 static uint64_t path_ps(const struct tutti_comm *comm)
 {
     const struct path_row *row = path_row_of(comm->team.members.site.between, PATH_INLINE);

@@ -62,7 +62,7 @@ struct model_effort {
 
 void model_sender_init(struct model_sender *sender, const struct model_machine *machine,
                        const struct rank_plan *rank_plan, bool shares_core);
-/* What a message between hosts costs both its ranks by that path, whatever its size. */
+/* The cost of a message between hosts by that path for both its ranks, without the cost of its bytes. */
 uint64_t model_path_ps(const struct path_row *row, bool shares_core);
 struct model_work model_work_of(struct model_sender *sender, const struct model_machine *machine,
                                 const struct rank_plan *rank_plan, const struct plan_step *step,

@@ -296,7 +296,7 @@ static enum tutti_status connect(struct tutti_server *server, const struct meeti
 
 /* ---------------------------------------------------------------------------------------- the calls */
 
-/* What failed in it may be a call that the program did not make. */
+/* The error may name a call within this one, which the program did not make. */
 static enum tutti_status say_call(enum tutti_status status, const char *who)
 {
     char message[ERROR_TEXT_MAX];
